@@ -1,29 +1,52 @@
 #!/usr/bin/env bash
-# Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs all tests.
+# Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs the tests, in one of two tiers.
 #
-#   ./test.sh [build|ctest|lint|asan|all]     default: all
+#   ./test.sh [all|full] [build|ctest|lint|asan]     default: all, and every stage
 #
-#   build   release build with all tests (build/)
-#   ctest   build, then every test: architecture, unit, mpi on 1 to 6 ranks, convergence, regression, slurm
-#   lint    shellcheck over the scripts, comments of the headers (doxygen), clang-tidy over src/, solvers/, drivers/
-#   asan    build with address and undefined-behaviour sanitizers (build-asan/); unit tests, MPI tests on 2 ranks, fuzz tests
+#           all: what continuous integration runs,           full: before a piece of work is called done,
+#           about 20 minutes on 2 cores                      about an hour
 #
-# Writes only to build/, build-lint/ and build-asan/. After a failed stage the later ones still run, except after a failed build.
-# Prints the time of each stage at the end; exit status 0 if all passed.
+#   build   release build with all tests (build/)            the same
+#   ctest   every test without the label `full`: units,      all tests: also MPI claims on 4 and 6 ranks, campaigns of kills and
+#           convergence, regression, slurm, MPI claims       of mutated inputs, what builds again (tests/CMakeLists.txt says
+#           on 1, 2 and 3 ranks (4 where a claim needs       which and why)
+#           a grid of 2 x 2)
+#   lint    shellcheck, comments of headers (doxygen),       clang-tidy over everything; when it has passed, tests/tidy-base
+#           clang-tidy over sources that differ, or          names this commit
+#           include a header that differs, from the
+#           commit in tests/tidy-base
+#   asan    address and undefined-behaviour sanitizers       the whole program (build-asan/): all unit tests, MPI tests on 2 ranks,
+#           over base, io and data, their unit tests and     fuzz tests
+#           the fuzz readers (in build/)
+#
+# Formatting and the rules of the house are tests of ctest (architecture.*). Writes only to build/, build-lint/, build-asan/ and, in the
+# second tier, tests/tidy-base. After a failed stage the later ones still run, except after a failed build. Prints the time of each stage
+# at the end; exit status 0 if all passed.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
 
+tier=all
+case ${1:-} in all | full) tier=$1 && shift ;; esac
+what=${1:-all}
+case $what in
+  build | ctest | lint | asan | all) ;;
+  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it)" ;;
+esac
+wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+full() { [ "$tier" = full ]; }
 jobs=$(cores)
+if full; then export FLUXFORMER_TIER=full; fi # scripts of tests run more cases on more ranks
 
 build() {
   # shellcheck disable=SC2046 # nothing or one word
   cmake --preset release $(unity_in build) -DFLUXFORMER_WERROR=ON -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
   cmake --build build
 }
-run_tests() { # one more than cores: many tests wait for the disk, or for a process to end
-  ctest --test-dir build --output-on-failure -j $((jobs + 1)) </dev/null
+tests_in() { # FOLDER OPTION...; one more than cores: many tests wait for the disk, or for a process to end
+  ctest --test-dir "$1" --output-on-failure -j $((jobs + 1)) "${@:2}" </dev/null
 }
+run_tests() { if full; then tests_in build; else tests_in build -LE '^full$'; fi; }
 
 scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
 shell_lint() { scripts | xargs -r shellcheck -x; }
@@ -33,35 +56,40 @@ api_comments() {
 }
 tidy() { # clang cannot read g++'s precompiled headers: compile commands without them, and the generated header; several sources at once
   # share the reading of headers, but include .cpp files, and their names shadow each other's (within a source, g++ finds that)
+  local sources base=tests/tidy-base
   cmake --preset release -B build-lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DFLUXFORMER_UNITY=ON -DBUILD_TESTING=OFF >build/lint-configure.log
   cmake --build build-lint --target fluxformer_git_revision >>build/lint-configure.log
+  if full; then base=/dev/null; fi
+  "$FLUXFORMER_PYTHON" .ci/tidy_sources.py build-lint "$base" >build/clang-tidy.sources
+  mapfile -t sources <build/clang-tidy.sources
+  echo "${#sources[@]} groups of sources"
+  [ ${#sources[@]} -gt 0 ] || return 0
   run-clang-tidy-16 -quiet -p build-lint -j "$jobs" -checks=-bugprone-suspicious-include -extra-arg=-Wno-shadow \
-    "^$PWD/(build-lint/)?(src|solvers|drivers)/" >build/clang-tidy.log 2>build/clang-tidy.err ||
+    "${sources[@]}" >build/clang-tidy.log 2>build/clang-tidy.err ||
     {
       grep -vE '^(clang-tidy-16|$)' build/clang-tidy.log
       return 1
     }
+  # A tree with changes would name a commit that nobody has looked at.
+  if full && git diff --quiet HEAD -- src solvers drivers .clang-tidy; then git rev-parse HEAD >tests/tidy-base; fi
 }
 
-asan() { # -O1 -g1 builds in half the time of -O2 -g, and the tests are short
-  # shellcheck disable=SC2046 # nothing or one word
-  cmake --preset asan $(unity_in build-asan) -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
-  cmake --build build-asan --target fluxformer unit_and_mpi_tests
+asan() {
+  if full; then # -O1 -g1 builds in half the time of -O2 -g, and the tests are short
+    # shellcheck disable=SC2046 # nothing or one word
+    cmake --preset asan $(unity_in build-asan) -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
+    cmake --build build-asan --target fluxformer unit_and_mpi_tests
+  else
+    cmake --build build --target sanitized
+  fi
 }
 asan_tests() {
-  ctest --test-dir build-asan --output-on-failure -j $((jobs + 1)) -R '^unit\.|^mpi\..*\.np2$|^fuzz\.' </dev/null
+  if full; then tests_in build-asan -R '^unit\.|^mpi\..*\.np2$|^fuzz\.'; else tests_in build -C sanitized -L '^sanitized$'; fi
 }
-
-what=${1:-all}
-case $what in
-  build | ctest | lint | asan | all) ;;
-  *) die "no stage '$what' (build, ctest, lint, asan, all)" ;;
-esac
-wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 
 need_packages run test
 mpi_environment 6
-if [ "$what" != asan ]; then needed_stage "build" build; fi
+if [ "$tier $what" != "full asan" ]; then needed_stage "build" build; fi
 if wants ctest; then stage "ctest" run_tests; fi
 if wants lint; then
   stage "lint: shellcheck" shell_lint

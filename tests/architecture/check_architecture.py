@@ -18,7 +18,6 @@ from project_files import project_files
 FLOORS = {"base": 0, "mesh": 1, "io": 2, "operators": 3, "data": 3, "model": 4, "training": 5, "solvers": 5,
           "analysis": 6, "drivers": 7}
 GENERATED_HEADERS = {"git_revision.hpp"}  # written by CMake into the build folder
-HEADER_LINES, SOURCE_LINES, OTHER_LINES = 130, 260, 350
 ROOT_GROUPS = "field|history|attention|training|model|state|timing|analysis"
 COORDINATES = "depth|token|token_x|token_y|time|sample|channel|layer"
 
@@ -31,6 +30,9 @@ HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES}
 # Folders of a particular machine. Written so that the pattern does not match itself.
 FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
                      r"|\b(?:TO" r"DO|FIX" r"ME)\b")
+# The first words of the commonest fragments in comments that doxygen reads.
+FRAGMENT = re.compile(r"///<?\s*(Of|What|Those|Its|As|None|Nothing|That|Which)\b")
+COMMENT = re.compile(r"^\s*///")
 NAMED_FILE = re.compile(r"(?<![\w/.-])((?:input|postprocess|jobscripts)/[\w/.-]*\.(?:ini|py|sh|sbatch))\b")
 
 
@@ -114,13 +116,14 @@ def check_pragma(path, text):
         yield 1, "a header begins with #pragma once"
 
 
-def check_length(path, text):
-    limit = OTHER_LINES
-    if floor_of(path) is not None:
-        limit = {".hpp": HEADER_LINES, ".cpp": SOURCE_LINES}.get(os.path.splitext(path)[1], OTHER_LINES)
-    lines = text.count("\n")
-    if lines > limit:
-        yield limit + 1, f"{lines} lines, the limit is {limit}: split it by meaning"
+def check_comments(path, text):
+    """A comment of the reference stands alone: none begins like half of a sentence."""
+    before = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        goes_on = COMMENT.match(before) and COMMENT.match(line)
+        if not goes_on and (match := FRAGMENT.search(line)):
+            yield number, f"'{match.group(1)} ...' does not stand alone: a sentence, or a noun phrase that names the thing"
+        before = line
 
 
 def check_foreign_words(path, text):
@@ -273,11 +276,10 @@ def check_named_files(texts, files):
 
 
 CPP = (".hpp", ".cpp")
-CODE = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt")
-TEXT = CODE + (".md", ".ini", ".yaml", ".json", ".cff", ".txt")
+TEXT = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt", ".md", ".ini", ".yaml", ".json", ".cff", ".txt")
 # (rule, files it reads)
 RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_arrays, CPP),
-         (check_hdf5_paths, CPP), (check_pragma, CPP), (check_length, CODE), (check_foreign_words, TEXT)]
+         (check_hdf5_paths, CPP), (check_pragma, CPP), (check_comments, CPP), (check_foreign_words, TEXT)]
 
 
 def violations(root):

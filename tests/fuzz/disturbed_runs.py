@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 
 from folder_events import ARRIVED, CLOSED, MADE, RENAMED, FolderEvents  # noqa: E402
 from processes import kill, members  # noqa: E402
-from program import DECK, TRAIN_DECK, TrainTest  # noqa: E402
+from program import DECK, TIMEOUT, TRAIN_DECK, TrainTest  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
 NEWEST, PREVIOUS, HISTORY = "out.checkpoint.h5", "out.checkpoint.previous.h5", "out.history.h5"
@@ -210,11 +210,11 @@ class Disturbed:
         if self.ranks > 1 and len(everyone) > 1 and self.dice.random() < 0.3:
             self.count["only one process"] += 1
             kill([self.dice.choice(everyone)])
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + TIMEOUT
             while members(process.pid) and time.monotonic() < deadline:
                 time.sleep(0.01)
             if members(process.pid):
-                raise Lost("ranks still run 10 s after one of them, or mpiexec, was killed")
+                raise Lost(f"ranks still run {TIMEOUT} s after one of them, or mpiexec, was killed")
         kill(everyone)
 
     def check_restart(self, generations, ended, aim):

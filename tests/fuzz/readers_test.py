@@ -33,7 +33,7 @@ class Readers(unittest.TestCase):
         """Exit code, output, and the inputs of findings."""
         findings = findings or tempfile.mkdtemp(dir=self.folder.name)
         end = subprocess.run([HARNESS, "--reader=" + reader, "--corpus=" + self.corpus, "--findings=" + findings, *arguments],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500, check=False)
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1000, check=False)
         return end.returncode, end.stdout, sorted(os.path.join(findings, name) for name in os.listdir(findings)
                                                   if "." not in name)
 
@@ -47,7 +47,7 @@ class Readers(unittest.TestCase):
                               ("devour", ("more than 2 GB",)), ("throw", ("std::out_of_range: another exception",)),
                               ("fail", ("exit code 1: not the file's fault",))):
             with self.subTest(reader):
-                code, text, inputs = self.fuzz(reader, "--runs=5000", "--hang=1" if reader == "hang" else "--seconds=60")
+                code, text, inputs = self.fuzz(reader, "--runs=5000", "--hang=3" if reader == "hang" else "--seconds=60")
                 self.assertEqual(code, 1, text)
                 self.assertTrue(any(word in text for word in words), text)
                 self.assertEqual(len(inputs), 1, text)
@@ -66,7 +66,7 @@ class Readers(unittest.TestCase):
             folder = os.path.join(self.corpus, folder)
             files = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
             end = subprocess.run([HARNESS, "--reader=" + reader, "--repair=1", *files], stdout=subprocess.PIPE, text=True,
-                                 stderr=subprocess.DEVNULL, timeout=100, check=False)
+                                 stderr=subprocess.DEVNULL, timeout=1000, check=False)
             changed = [line for line in end.stdout.splitlines() if line.endswith("changed by the repair")]
             with self.subTest(reader):
                 self.assertEqual((end.returncode, changed), (0, []), end.stdout)

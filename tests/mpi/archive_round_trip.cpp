@@ -1,5 +1,6 @@
 // Files contain exactly what was written, on any number of ranks: whole fields, selections, compressed
 // fields, ranks that hold nothing, and checkpoints read with a different layout.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // The scalars of MODEL section 6 against their definitions, summed over the whole state by every rank.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // The mesh on several ranks: its distribution, and the exchanges along tokens and depth.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 #include <petscdmda.h>

@@ -1,5 +1,6 @@
 // T8: a distributed problem has the same solution as on one rank, and repeated runs on the same split give
 // the same bits.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

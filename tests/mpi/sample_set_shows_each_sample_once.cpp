@@ -1,4 +1,5 @@
 // The samples of a set are distributed over token lines of ranks: each appears once, with its key and weight.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

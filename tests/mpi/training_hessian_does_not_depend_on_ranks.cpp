@@ -1,5 +1,6 @@
 // Products with the Hessian of a training and its Gauss-Newton part, and their largest eigenvalues, are the
 // same on every split of the ranks over samples and tokens.
+// Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

@@ -266,7 +266,7 @@ class Ends(AblationTest):
             self.assertIsNone(process.poll(), "the run ended too early")
         process.send_signal(signal.SIGTERM)
         ends = [self.ended(process), self.run_program("ablation", "ablation.ini", "--quiet", "--train.epochs=100000",
-                                                      "--run.time_limit=0.2", ranks=2)]
+                                                      "--run.time_limit=1e-6", ranks=2)]
         for end, why in zip(ends, ("signal 15", "run.time_limit")):
             self.assertEqual(end.code, 4, end)
             self.assertIn(why, end.err)

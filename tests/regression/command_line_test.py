@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 
 from described import description  # noqa: E402
-from program import DECK, TRAIN_DECK, ProgramTest, together  # noqa: E402
+from program import DECK, TRAIN_DECK, ProgramTest, ranks_of_case, together  # noqa: E402
 
 
 class Help(ProgramTest):
@@ -113,7 +113,7 @@ class Settings(ProgramTest):
 
 class Refusals(ProgramTest):
     def refuse(self, cases, ranks=(1, 2, 3, 4)):
-        """Each case alone, and on one of the rank counts in turn: (arguments, parts of the message)."""
+        """Each case alone, and some on one of the rank counts in turn: (arguments, parts of the message)."""
         self.assertNotIn("unwanted.h5", os.listdir(self.folder))
 
         def work(arguments, parts, count):
@@ -124,7 +124,7 @@ class Refusals(ProgramTest):
         counts = [count for count in ranks if count > 1]
         works = []
         for number, (arguments, parts) in enumerate(cases):
-            for count in (1, counts[number % len(counts)]):
+            for count in (1, counts[number % len(counts)])[:len(ranks_of_case(number))]:
                 works.append(lambda a=arguments, p=parts, c=count: work(a, p, c))
         together(works)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("unwanted")], [])

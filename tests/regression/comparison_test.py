@@ -14,7 +14,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, MODELS, NAMES, PDE, SEEDS  # noqa: E402
-from program import TRAIN_DECK, together  # noqa: E402
+from program import SEVERAL_RANKS, TRAIN_DECK, together  # noqa: E402
 
 
 class Frame(CompareTest):
@@ -22,7 +22,7 @@ class Frame(CompareTest):
         for experiment, more in (("information_flow", ()), ("attention", ("--attention.matching=9",)),
                                  ("bottleneck", ("--bottleneck.epochs=0,2",))):
             alone = self.compare(experiment, *more, output=f"{experiment}1.h5")
-            for ranks in (2, 3, 5):
+            for ranks in SEVERAL_RANKS:
                 with self.subTest(experiment=experiment, ranks=ranks):
                     shared = self.compare(experiment, *more, ranks=ranks, output=f"{experiment}{ranks}.h5")
                     self.assert_same_numbers(alone, shared)
@@ -97,7 +97,7 @@ class Frame(CompareTest):
         self.assertIn("distilled: 2 layers on 4 depth cells, 2 sets of weights", end.out)
 
     def test_a_signal_ends_it_without_a_file(self):
-        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=3000",
+        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=10000",
                              "--output.file=out.h5")
         while "transformer" not in process.stderr.readline():
             self.assertIsNone(process.poll(), "the run ended too early")

@@ -21,7 +21,7 @@ from made_up_archives import (DRAWINGS, IMAGES, LABELS, LAST, TAR, ZIP, images, 
                               with_last, zip_of)
 from made_up_images import idx  # noqa: E402
 from processes import kill_all  # noqa: E402
-from program import ProgramTest, together, with_attributes, with_value  # noqa: E402
+from program import ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 SMALL = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2"]
 LZMA = b"\x09\x04\x05\0\x5d" + struct.pack("<I", 0x83800000) + bytes(20)  # version, size and properties, then data
@@ -50,16 +50,16 @@ class DamagedData(ProgramTest):
         return self.data("mnist", {IMAGES + suffix: first, LABELS + suffix: second})
 
     def refuse(self, cases):
-        """(what is wrong, arguments, parts of the message), each on 1 and on 3 ranks."""
+        """(what is wrong, arguments, parts of the message)."""
         ends = {}
 
-        def run(claim, arguments):
-            started = [(ranks, self.start("evolve", *arguments, "--validate", ranks=ranks)) for ranks in (1, 3)]
+        def run(number, claim, arguments):
+            started = [(ranks, self.start("evolve", *arguments, "--validate", ranks=ranks)) for ranks in ranks_of_case(number)]
             for _, process in started:
                 self.addCleanup(kill_all, process.pid)  # so that a run that hangs does not leave others behind
             ends[claim] = [(ranks, self.ended(process)) for ranks, process in started]
 
-        together([lambda c=claim, a=arguments: run(c, a) for claim, arguments, _ in cases])
+        together([lambda n=number, c=claim, a=arguments: run(n, c, a) for number, (claim, arguments, _) in enumerate(cases)])
         for claim, _, parts in cases:
             for ranks, end in ends[claim]:
                 with self.subTest(claim, ranks=ranks):

@@ -9,73 +9,32 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
+from held_back import WHILE_MPI_STARTS, HeldBackTest  # noqa: E402
 from made_up_images import idx  # noqa: E402
-from processes import members  # noqa: E402
-from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TIMEOUT, TrainTest  # noqa: E402
+from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TrainTest  # noqa: E402
 
 IMAGES = "train-images-idx3-ubyte.gz"
 ON_THEM = ("--data.set=mnist", "--data.directory=.", "--train.samples=160", "--train.test_samples=40")
 
 
-def write_long_data(folder, count=100000):
-    """A data set in MNIST's format that takes some tenths of a second to read: 75 MB of images, compressed."""
-    with open(os.path.join(folder, "train-labels-idx1-ubyte"), "wb") as stream:
-        stream.write(idx((np.arange(count) % 10).astype(np.uint8).tobytes(), count))
-    few = np.random.default_rng(0).integers(0, 256, (1000, 28, 28), dtype=np.uint8).tobytes()
-    with gzip.open(os.path.join(folder, IMAGES), "wb", compresslevel=1) as stream:
-        stream.write(idx(few * (count // 1000), count, 28, 28))
-    for name, content in (("t10k-images-idx3-ubyte", idx(few[:100 * 784], 100, 28, 28)),
-                          ("t10k-labels-idx1-ubyte", idx((np.arange(100) % 10).astype(np.uint8).tobytes(), 100))):
+def write_data(folder, count=200):
+    """A data set in MNIST's format, the images to train with compressed."""
+    images = np.random.default_rng(0).integers(0, 256, (count, 28, 28), dtype=np.uint8).tobytes()
+    labels = (np.arange(count) % 10).astype(np.uint8).tobytes()
+    for name, content in ((IMAGES, gzip.compress(idx(images, count, 28, 28), 1)), ("train-labels-idx1-ubyte", idx(labels, count)),
+                          ("t10k-images-idx3-ubyte", idx(images, count, 28, 28)), ("t10k-labels-idx1-ubyte", idx(labels, count))):
         with open(os.path.join(folder, name), "wb") as stream:
             stream.write(content)
 
 
-def is_the_program(pid):
-    try:
-        return os.readlink(f"/proc/{pid}/exe") == os.path.realpath(BINARY)
-    except OSError:
-        return False
-
-
-def times_woken(pid):
-    """Grows by one when a process that waits handles a signal."""
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
-        return next(int(line.split()[1]) for line in stream if line.startswith("voluntary_ctxt_switches"))
-
-
-def reads(pid, name):
-    folder = f"/proc/{pid}/fd"
-    for entry in os.listdir(folder):
-        try:
-            if os.readlink(os.path.join(folder, entry)).endswith(name):
-                return True
-        except OSError:  # closed in the meantime
-            pass
-    return False
-
-
-class EarlyStopTest(TrainTest):
-    def wait_for_ranks(self, process, count, all_or_any, name):
-        """Waits until the program runs in `count` processes and these have the file of that name open; returns the processes."""
-        deadline = time.monotonic() + TIMEOUT
-        while time.monotonic() < deadline and process.poll() is None:
-            ranks = [pid for pid in members(process.pid) if is_the_program(pid)]
-            try:
-                if len(ranks) == count and all_or_any(reads(pid, name) for pid in ranks):
-                    return ranks
-            except OSError:  # it has just ended
-                continue
-        self.fail(f"it was not seen: {self.ended(process)}")
-
-    def assert_stopped_early(self, process, number, before):
-        ended = self.ended(process)
+class EarlyStopTest(HeldBackTest, TrainTest):
+    def assert_stopped_early(self, ended, number, before):
         self.assert_refused(ended, f"stopped by signal {number.value} before the first step",
                             "nothing was written", "start the run again", code=4)
         self.assertEqual(sorted(os.listdir(self.folder)), before)
@@ -84,20 +43,23 @@ class EarlyStopTest(TrainTest):
 class WhileDataAreRead(EarlyStopTest):
     def setUp(self):
         super().setUp()
-        write_long_data(self.folder)
+        write_data(self.folder)
 
-    def stopped(self, number, ranks, *arguments, only=None):
+    def stopped(self, number, ranks, *arguments):
         before = sorted(os.listdir(self.folder))
-        process = self.start(*arguments, ranks=ranks)
-        found = self.wait_for_ranks(process, ranks, any, IMAGES)
-        os.kill(process.pid if only is None else found[only], number)
-        self.assert_stopped_early(process, number, before)
+        self.assert_stopped_early(self.stopped_at(("open", IMAGES), number, *arguments, ranks=ranks), number, before)
 
     def test_of_a_training(self):
         training = ("train", "train.ini", *ON_THEM, "--output.overwrite=true")
         self.stopped(signal.SIGTERM, 1, *training)
         self.stopped(signal.SIGUSR1, 3, *training)  # mpiexec passes it on
-        self.stopped(signal.SIGUSR1, 3, *training, only=2)
+
+    def test_of_one_rank_alone(self):
+        before = sorted(os.listdir(self.folder))
+        process, hold = self.start_held(("open", IMAGES), "train", "train.ini", *ON_THEM, ranks=3, held=3)
+        os.kill(hold.seen("held")[-1], signal.SIGUSR1)
+        hold.let_go()
+        self.assert_stopped_early(self.ended(process), signal.SIGUSR1, before)
 
     def test_of_evolve_and_earlier_results_stay(self):
         run = ("evolve", "small.ini", "--data.set=mnist", "--data.directory=.", "--inflow.source=data",
@@ -109,44 +71,17 @@ class WhileDataAreRead(EarlyStopTest):
         self.assertEqual(self.checksum("out.h5"), before)
 
 
-class HeldBackTest(EarlyStopTest):
-    """Runs that wait while MPI starts, when signals are caught already: Open MPI reads the user's parameters there, from a file
-    that is a pipe here."""
-
-    HELD = ".openmpi/mca-params.conf"
-
-    def setUp(self):
-        super().setUp()
-        os.mkdir(self.path(".openmpi"))
-        self.wrapper = ("env", "HOME=" + self.folder)
-
-    def hold_back(self):
-        """Runs that start from now on wait until `let_go`."""
-        os.mkfifo(self.path("pipe"))
-        os.replace(self.path("pipe"), self.path(self.HELD))
-        self.pipe = os.open(self.path(self.HELD), os.O_RDWR)  # who reads waits for this end to be closed
-
-    def let_go(self):
-        self.write("nothing", "")
-        os.replace(self.path("nothing"), self.path(self.HELD))
-        os.close(self.pipe)
-
-    def wait_for_held(self, process, ranks):
-        return self.wait_for_ranks(process, ranks, all, self.HELD)
-
-
-class AtTheVeryStart(HeldBackTest):
-    """Before MPI is started."""
+class AtTheVeryStart(EarlyStopTest):
+    """Before MPI is started, when signals are caught already."""
 
     def stopped(self, number, ranks, *arguments):
-        self.hold_back()
         before = sorted(os.listdir(self.folder))
-        process = self.start(*arguments, ranks=ranks, wrapper=self.wrapper)
+        process, hold = self.start_held(WHILE_MPI_STARTS, *arguments, ranks=ranks, held=ranks)
         # Each rank: mpiexec itself may not be ready to pass a signal on.
-        for pid in self.wait_for_held(process, ranks):
+        for pid in hold.seen("held"):
             os.kill(pid, number)
-        self.let_go()
-        self.assert_stopped_early(process, number, before)
+        hold.let_go()
+        self.assert_stopped_early(self.ended(process), number, before)
 
     def test_of_every_kind_of_run(self):
         self.train("--output.file=model.h5", "--checkpoint.epochs=false")
@@ -158,20 +93,21 @@ class AtTheVeryStart(HeldBackTest):
             self.stopped(number, ranks, *comparison)
 
 
-class Chains(HeldBackTest):
+class Chains(EarlyStopTest):
     def test_a_job_that_is_stopped_early_is_queued_again_and_begins_then(self):
         """chain.sbatch itself, with a SLURM that only takes down what it is told."""
         shutil.copytree(os.path.join(ROOT, "jobscripts"), self.path("jobscripts"))
         for ranks in (1, 3):
-            launcher = " ".join(((MPIEXEC, "-n", str(ranks)) if ranks > 1 else ()) + self.wrapper)
+            launcher = f"{MPIEXEC} -n {ranks}" if ranks > 1 else ""
             with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
                 stream.write(f'\nlaunch() {{ exec {launcher} "$@"; }}\n')
             os.makedirs(self.path("bin"), exist_ok=True)
             self.write("bin/scontrol", '#!/bin/sh\necho "$@" >>requeued\n')
             os.chmod(self.path("bin/scontrol"), 0o755)
+            hold = self.hold(*WHILE_MPI_STARTS)
             job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": str(ranks), "SLURM_NTASKS": str(ranks),
                    "SLURM_JOB_NODELIST": "here", "FLUXFORMER_BIN": BINARY,
-                   "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
+                   "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"], **hold.environment}
             words = ("jobscripts/chain.sbatch", "train", "train.ini", "--output.file=out-%j.h5")
 
             def submit(job=job, words=words):
@@ -179,12 +115,12 @@ class Chains(HeldBackTest):
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True, env={**ENVIRONMENT, **job})
 
-            self.hold_back()
             chain = submit()
-            waiting = {pid: times_woken(pid) for pid in self.wait_for_held(chain, ranks)}
+            self.addCleanup(self.stop, chain)
+            hold.wait_for("held", chain, ranks)
             os.kill(chain.pid, signal.SIGUSR1)  # the job script, as SLURM does
-            self.wait_until(lambda waiting=waiting: all(times_woken(pid) > times for pid, times in waiting.items()), chain)
-            self.let_go()
+            hold.wait_for("woken", chain, ranks)
+            hold.let_go()
             self.assert_refused(self.ended(chain), "before the first step", code=4)
             with open(self.path("requeued"), encoding="utf-8") as stream:
                 self.assertEqual(stream.read().splitlines()[-1], f"requeue {ranks}")

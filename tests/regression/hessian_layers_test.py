@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest  # noqa: E402
+from held_back import HeldBackTest  # noqa: E402
+from program import ROOT  # noqa: E402
 from python_package import start  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
@@ -22,7 +23,7 @@ CHECKPOINT = "out.checkpoint.h5"
 ALL = "--hessian.layers=softmax,linear,softmax_pre_norm,softmax_post_norm,linear_mlp"
 
 
-class LayerTest(ProgramTest):
+class LayerTest(HeldBackTest):
     """Random weights, no files of models."""
 
     def study(self, deck, *arguments, ranks=1):
@@ -218,23 +219,13 @@ class Restart(LayerTest):
         self.assertEqual(end.code, 0, end)
         self.assertFalse(os.path.exists(self.path("whole.checkpoint.h5")))
 
-    def kill_after(self, seen, ranks):
-        """Starts or continues the sweep and kills all its processes when the checkpoint holds more points than `seen`."""
-        process = self.start("hessian", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, GO_ON, "--output.file=out.h5",
-                             ranks=ranks)
-        while process.poll() is None:
-            try:
-                if self.points() > seen:
-                    break
-            except OSError:  # between the two renames of a renewal
-                pass
-        return self.stop(process)
-
     def test_a_sweep_that_is_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one(self):
         self.whole()
         done = 0
-        for ranks in (1, 2, 3):
-            self.assertNotEqual(self.kill_after(done, ranks).code, 0)
+        for ranks, name in enumerate((CHECKPOINT, "out.checkpoint.previous.h5", CHECKPOINT), 1):
+            ended = self.killed_at(("rename", name, 3), "hessian", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, GO_ON,
+                                   "--output.file=out.h5", ranks=ranks)
+            self.assertNotEqual(ended.code, 0)
             self.assertFalse(os.path.exists(self.path("out.h5")))
             self.assertGreater(self.points(), done)
             done = self.points()

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import ALL, CompareTest, MODELS  # noqa: E402
-from program import ROOT  # noqa: E402
+from program import ROOT, SEVERAL_RANKS  # noqa: E402
 from python_package import start  # noqa: E402
 
 DECK = os.path.join(ROOT, "input", "hessian", "digits.ini")
@@ -109,7 +109,7 @@ class Hessian(CompareTest):
     def test_says_the_same_on_any_number_of_ranks(self):
         settings = ("--hessian.tolerance=1e-12", "--hessian.block_probes=2", "--hessian.steps=8")
         alone = self.compare("hessian", *settings, models=ONE)
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             together = self.compare("hessian", *settings, models=ONE, ranks=ranks, output=f"on{ranks}.h5")
             self.assertEqual(sorted(alone), sorted(together))
             for name, numbers in alone.items():

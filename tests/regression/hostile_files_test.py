@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import DECK, TRAIN_DECK, ProgramTest, together, with_attributes, with_value  # noqa: E402
+from program import DECK, TRAIN_DECK, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 AUTO = "--checkpoint.restart=auto"
 CHECKPOINT = "out.checkpoint.h5"
@@ -21,7 +21,7 @@ CHECKPOINT = "out.checkpoint.h5"
 
 class HostileTest(ProgramTest):
     def refuse(self, cases, experiment="evolve", how=lambda number: ["--validate"]):
-        """(what is wrong, arguments, parts of the message), each on 1 and on 3 ranks; no file may appear but unfinished ones."""
+        """(what is wrong, arguments, parts of the message); no file may appear but unfinished ones."""
         before = sorted(os.listdir(self.folder))
         ends = {}
 
@@ -29,9 +29,9 @@ class HostileTest(ProgramTest):
             ends[claim, ranks] = self.run_program(experiment, *arguments, *how(number), ranks=ranks)
 
         together([lambda c=claim, a=arguments, r=ranks, n=number: run(c, a, r, f"{n}on{r}")
-                  for number, (claim, arguments, _) in enumerate(cases) for ranks in (1, 3)])
-        for claim, _, parts in cases:
-            for ranks in (1, 3):
+                  for number, (claim, arguments, _) in enumerate(cases) for ranks in ranks_of_case(number)])
+        for number, (claim, _, parts) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 with self.subTest(claim, ranks=ranks):
                     self.assert_refused(ends[claim, ranks], *parts)
         self.assertEqual(sorted(name for name in os.listdir(self.folder) if not name.endswith(".part")), before)

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 
 from comparison import CompareTest  # noqa: E402
 from identifiability_models import Marched, spearman, write_token_file  # noqa: E402
-from program import ROOT, TrainTest, together  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, TrainTest, together  # noqa: E402
 
 TOKENS, WORDS, SAMPLES, FIT = 9, 12, 8, 6
 RANDOM = np.random.default_rng(3)
@@ -166,7 +166,7 @@ class Runs(IdentifiabilityTest):
         arguments = (*ALL, "--identifiability.lengths=4", "--identifiability.joint_tokens=9", "--identifiability.epochs=0,1")
         one = self.identifiability(*arguments, models=BOTH)
         self.assertFalse(np.isnan(one["independent/nullity_joint"]).any())
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             other = self.identifiability(*arguments, models=BOTH, ranks=ranks, output=f"on{ranks}.h5")
             self.assert_same_numbers(one, other)
 

@@ -20,6 +20,7 @@ import judge  # noqa: E402
 import through_the_program  # noqa: E402
 from hostile_inputs import SECRET, Seeds, Target, targets  # noqa: E402
 from processes import members  # noqa: E402
+from program import TIMEOUT  # noqa: E402
 
 INPUTS, SEED = 52, 13  # every kind twice
 
@@ -74,7 +75,7 @@ class Judge(Folder):
         self.assertIn("hangs", self.faults("echo $$ > run.session; sleep 60 & sleep 60", seconds=0.5)[0])
         with open(self.path("run.session"), encoding="utf-8") as stream:
             session = int(stream.read())
-        deadline = time.monotonic() + 10  # they are killed, and gone a little later
+        deadline = time.monotonic() + TIMEOUT  # they are killed, and gone a little later
         while members(session) and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertEqual(members(session), [])

@@ -13,7 +13,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from program import TRAIN_DECK, ProgramTest, together  # noqa: E402
+from held_back import HeldBackTest  # noqa: E402
+from program import TRAIN_DECK, together  # noqa: E402
 
 # Four particles that repel: |u| grows like e^t, without bound.
 GROWTH = """
@@ -48,7 +49,7 @@ every = 1
 """
 
 
-class OutputTest(ProgramTest):
+class OutputTest(HeldBackTest):
     def mount(self, name, options):
         """A small separate file system mounted there; needs root."""
         os.mkdir(self.path(name))
@@ -95,10 +96,10 @@ class TwoRuns(OutputTest):
 
     def test_of_train_keep_theirs_while_they_work(self):
         self.write("train.ini", TRAIN_DECK)
-        first = self.start("train", "train.ini", "--quiet", "--train.epochs=100000")
-        self.assertTrue(self.wait_for("out.h5.part", first))
+        first, hold = self.start_held(("rename", "out.checkpoint.h5"), "train", "train.ini", "--quiet")
         self.assert_refused(self.run_program("train", "train.ini", "--output.overwrite=true", ranks=2), "out.h5.part", "another run")
         first.send_signal(signal.SIGTERM)
+        hold.let_go()
         self.assertEqual(self.ended(first).code, 4)
         self.assertTrue(os.path.exists(self.path("out.h5")))
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from fluxformer.paths import networks, paths  # noqa: E402
@@ -62,7 +62,7 @@ class Training(NetworksTest):
     def test_is_the_same_on_any_number_of_ranks_but_for_round_off(self):
         one = self.train()
         self.train("--paths.batch=2", "--paths.judged_examples=2", ranks=3)  # one has nothing to do
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             other = self.train(ranks=ranks)
             for name, values in one.items():
                 if "accuracy" in name[1]:  # a sign may turn
@@ -238,7 +238,7 @@ class Transformers(NetworksTest):
 
     def test_is_equal_on_any_number_of_ranks(self):
         one = self.prune()
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             for name, values in self.prune(ranks=ranks).items():
                 np.testing.assert_allclose(values, one[name], rtol=1e-9, atol=1e-12, err_msg=f"{name}, {ranks} ranks")  # sums in another order
 

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import numpy as np  # noqa: E402 (the folders are put on the path first)
 
-from program import ROOT, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from fluxformer.paths import sampling  # noqa: E402
@@ -74,7 +74,7 @@ class Posterior(SamplingTest):
 class Files(SamplingTest):
     def test_are_equal_on_any_number_of_ranks(self):
         one = self.sample(*SMALL)
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             other = self.sample(*SMALL, ranks=ranks)
             self.assertEqual(set(one), set(other))
             for name, values in one.items():

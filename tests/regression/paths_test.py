@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from matplotlib import pyplot  # noqa: E402
@@ -60,7 +60,7 @@ class Theory(PathsTest):
 
     def test_is_equal_on_any_number_of_ranks(self):
         one = self.paths(*SWEEP)
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             other = self.paths(*SWEEP, ranks=ranks)
             for name, values in one.items():
                 np.testing.assert_array_equal(values, other[name], err_msg=f"{name}, {ranks} ranks")

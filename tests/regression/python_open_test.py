@@ -23,7 +23,7 @@ import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest  # noqa: E402
 from described import description  # noqa: E402
-from program import ROOT, SCALING_DECK, TRAIN_DECK, together  # noqa: E402
+from program import ROOT, SCALING_DECK, TIMEOUT, TRAIN_DECK, together  # noqa: E402
 from python_package import ENVIRONMENT  # noqa: E402
 
 import fluxformer  # noqa: E402
@@ -111,7 +111,7 @@ class Open(CompareTest):
         os.mkdir(self.path("out"))
         self.evolve("--output.file=out/first.h5", deck=os.path.join(ROOT, "input", "evolve", "evolve.ini"))
         end = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True,
-                             timeout=120)
+                             timeout=TIMEOUT)
         self.assertEqual((end.returncode, end.stderr), (0, ""), script)
         for said in re.findall(r"print\(.*# (\(.*\))$", script, re.M):  # what the guide says is printed
             self.assertIn(said, end.stdout)

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ProgramTest  # noqa: E402
+from program import TIMEOUT, ProgramTest  # noqa: E402
 from python_package import ENVIRONMENT, POSTPROCESS, call, start  # noqa: E402
 
 
@@ -43,7 +43,7 @@ class Package(ProgramTest):
         bare = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
 
         def call(*arguments):
-            end = subprocess.run(arguments, cwd=self.folder, capture_output=True, text=True, env=bare, timeout=120)
+            end = subprocess.run(arguments, cwd=self.folder, capture_output=True, text=True, env=bare, timeout=TIMEOUT)
             self.assertEqual(end.returncode, 0, end.stdout + end.stderr)
             return end.stdout
 

@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-from python_package import ENVIRONMENT, POSTPROCESS  # noqa: E402 (its folder is put on the path first)
+from python_package import ENVIRONMENT, POSTPROCESS, TIMEOUT  # noqa: E402 (its folder is put on the path first)
 
 if importlib.util.find_spec("mypy") is None:
     print("NOT RUN: mypy is missing (apt-get install mypy)", file=sys.stderr)
@@ -20,7 +20,7 @@ class Types(unittest.TestCase):
     def mypy(self, *arguments):
         """What it prints of the package with the options of its pyproject.toml; it leaves no cache behind."""
         return subprocess.run([sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", os.devnull, *arguments],
-                              cwd=POSTPROCESS, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+                              cwd=POSTPROCESS, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT)
 
     def test_types_are_true(self):
         end = self.mypy("-p", "fluxformer")

@@ -170,7 +170,7 @@ class ScalingTest(ProgramTest):
 
     def test_the_machine_is_measured(self):
         found = self.scaling("evolve.ini", "--scaling.machine=true", "--scaling.repetitions=1", ranks=2)
-        self.assertTrue(np.all(found["peak_flop_rate"][...] > 1e8))
+        self.assertTrue(np.all(found["peak_flop_rate"][...] > 1e6))
         messages, sums = found["machine/message_seconds"][...], found["machine/sum_seconds"][...]
         self.assertTrue(np.all(messages > 0) and np.all(sums > 0))
         self.assertGreater(messages[-1], messages[0])  # 2 MiB against 8 bytes

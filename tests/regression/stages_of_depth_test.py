@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from held_back import HeldBackTest  # noqa: E402
 from program import TrainTest, together, with_value  # noqa: E402
 
 # Twenty steps on six layers. Weights move by their gradients, clipped now and then; Adam would enlarge the round-off in gradients that
@@ -53,7 +54,7 @@ def grid_settings(stages, tokens, groups, micro_batches, schedule="1f1b"):
             f"--train.pipeline={schedule}"), stages * tokens * groups
 
 
-class StagesTest(TrainTest):
+class StagesTest(HeldBackTest, TrainTest):
     def weights(self, name):
         arrays = self.arrays(self.open(name)["model"])
         return np.concatenate([array.ravel() for path, array in sorted(arrays.items()) if array.dtype.kind == "f"])
@@ -130,10 +131,7 @@ class Files(StagesTest):
 
     def test_a_stop_by_a_signal(self):
         grid, ranks = grid_settings(2, 1, 2, 2)
-        process = self.start("train", "train.ini", "--quiet", "--train.epochs=400", *grid, ranks=ranks)
-        self.assertTrue(self.wait_for("out.history.h5", process))
-        os.kill(process.pid, signal.SIGUSR1)
-        end = self.ended(process)
+        end = self.stopped_at(("rename", "out.checkpoint.h5"), signal.SIGUSR1, "train", "train.ini", "--quiet", *grid, ranks=ranks)
         self.assertEqual(end.code, 4, end)
         self.assertIn("stopped by signal", end.err)
 

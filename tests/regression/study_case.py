@@ -5,22 +5,23 @@ import os
 import re
 import subprocess
 
+from held_back import HeldBackTest
 from processes import kill_all
-from program import BINARY, ENVIRONMENT, ROOT, ProgramTest
+from program import BINARY, ENVIRONMENT, ROOT, TIMEOUT
 
 
-class StudyTest(ProgramTest):
-    def start_study(self, *words):
+class StudyTest(HeldBackTest):
+    def start_study(self, *words, environment=None):
         """The script, on this machine, in a session of its own."""
         return subprocess.Popen([os.path.join(ROOT, "jobscripts", "study.sh"), "--local", *words], cwd=ROOT, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY})
+                                env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY, **(environment or {})})
 
     def study(self, *words, code=0):
         """What it says of each row: {name: lines}; the messages are in self.said."""
         process = self.start_study(*words)
         try:
-            out, self.said = process.communicate(timeout=600)
+            out, self.said = process.communicate(timeout=TIMEOUT)
         finally:
             kill_all(process.pid)
         self.assertEqual(process.returncode, code, out + self.said)

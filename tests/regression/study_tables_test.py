@@ -8,7 +8,6 @@ import glob
 import os
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -20,11 +19,12 @@ except ImportError as missing:
     sys.exit(77)
 
 from processes import members  # noqa: E402 (the folder is put on the path first)
+from program import TIMEOUT  # noqa: E402
 from study_case import StudyTest  # noqa: E402 (the folder is put on the path first)
 
 DIFFUSION = "diffusion  -  evolve input/evolve/diffusion.ini --evolve.time=0.1\n"
 PARTICLES = "particles  -  evolve input/evolve/particles.ini --evolve.time=0.1\n"
-TRAINED = "trained  -  train input/train/digits.ini --mesh.layers=1 --train.samples=320 --train.test_samples=20 --train.epochs=40\n"
+TRAINED = "trained  -  train input/train/digits.ini --mesh.layers=1 --train.samples=320 --train.test_samples=20 --train.epochs=3\n"
 MARKOV = "markov  -  paths input/paths/markov.ini --paths.widths=10\n"
 # A network of attention paths of a few steps, and its heads, which need it.
 NETWORK = "network  -  paths input/paths/one_shot_train.ini --paths.steps=8 --paths.width=8 --paths.judged_examples=20\n"
@@ -34,7 +34,7 @@ PRUNE = ("prune  network  paths input/paths/prune.ini --paths.attention=OUT/netw
 
 class Tables(StudyTest):
     def test_a_setting_reaches_the_rows_that_have_it(self):
-        table = self.table(TRAINED.replace("epochs=40", "epochs=1"), NETWORK)
+        table = self.table(TRAINED.replace("epochs=3", "epochs=1"), NETWORK)
         self.study("--ranks", "1", table, self.path("out"))
         self.assertTrue(os.path.exists(self.path("out/trained/result.checkpoint.h5")))  # of the model that is replaced
         for words in (("--train.decay=0.5",), ("--train.decay=0.5", "train:--run.seed=3")):
@@ -101,12 +101,13 @@ class Interruptions(StudyTest):
     def interrupted(self, number, code, row, folder, model):
         """Stops a study of this row, between two others, in a training; then it goes on from there."""
         table = self.table(DIFFUSION, row, PARTICLES)
-        process = self.start_study(table, self.path("out"))
-        while not os.path.exists(self.path(f"{folder}/{model}.checkpoint.h5")):
-            self.assertIsNone(process.poll(), "it ended too early")
-            time.sleep(0.01)
+        hold = self.hold("rename", f"{model}.checkpoint.h5")
+        process = self.start_study(table, self.path("out"), environment=hold.environment)
+        hold.wait_for("held", process)
         process.send_signal(number)
-        out, said = process.communicate(timeout=100)
+        hold.wait_for("woken", process)
+        hold.let_go()
+        out, said = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, members(process.pid)), (code, []), out + said)
         self.assertEqual(said, "study.sh: stopped in trained; the same command goes on from there\n")
         self.assertEqual(self.open(f"{folder}/{model}.h5").attrs["status"], "interrupted")
@@ -123,7 +124,7 @@ class Interruptions(StudyTest):
     def test_a_training_of_a_comparison(self):
         others = "pde,normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian,identifiability,information_flow,perturbation,attention"
         comparison = (f"trained  -  compare input/compare --seeds 1 --without {others} --model.width=8 --model.ffn=8 --train.samples=64 "
-                      "--train.test_samples=16 --train.batch=16 --train.epochs=60 --samples.count=8\n")
+                      "--train.test_samples=16 --train.batch=16 --train.epochs=3 --samples.count=8\n")
         self.interrupted(signal.SIGINT, 130, comparison, "out/trained", "transformer_1")
         with open(self.path("out/trained/transformer_1.log"), encoding="utf-8") as log:
             self.assertIn("continuing from", log.read())

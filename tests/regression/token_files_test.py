@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest, together, with_attributes, with_value  # noqa: E402
+from program import ROOT, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 RANDOM = np.random.default_rng(5)
 WORDS = ["the", "ő", "<unk>", "of", "flux"]
@@ -153,13 +153,13 @@ class TokenFiles(ProgramTest):
         self.assert_refused(self.run_program(*dropped, "--perturbation.dropped=0.5"), "perturbation.dropped", "<unk>")
 
     def refuse(self, cases):
-        """(what is wrong, name of the file, parts of the message), on 1 and on 3 ranks."""
+        """(what is wrong, name of the file, parts of the message)."""
         def run(claim, name, parts, ranks):
             with self.subTest(claim, ranks=ranks):
                 end = self.run_program("evolve", *self.of(name), *MODEL, "--validate", ranks=ranks)
                 self.assert_refused(end, "data.file", *parts)
 
-        together([lambda c=case, r=ranks: run(*c, r) for case in cases for ranks in (1, 3)])
+        together([lambda c=case, r=ranks: run(*c, r) for number, case in enumerate(cases) for ranks in ranks_of_case(number)])
 
     def test_an_hdf5_file_that_is_none_of_tokens_is_refused(self):
         self.put("elsewhere.h5", {"x": TEXT["ids"]})

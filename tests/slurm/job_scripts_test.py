@@ -17,13 +17,14 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
+from held_back import Hold  # noqa: E402
 from program import ProgramTest  # noqa: E402
 
-# Seconds of tiny steps that never become steady.
-LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=6144", "--output.history=7",
-        "--output.every=768", "--inflow.every=0.75")
-# The same, writing nearly all the time.
-WRITING = (*LONG[:-2], "--output.every=0.25", "--inflow.every=0.75")
+# Tiny steps that never become steady.
+LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=96", "--output.history=7",
+        "--output.every=12", "--inflow.every=0.75", "--checkpoint.every=6")
+# In the middle of it.
+MIDWAY = ("rename", ".checkpoint.h5", 3)
 RUN, SWEEP, CHAIN = (f"jobscripts/{name}.sbatch" for name in ("run", "sweep", "chain"))
 # A training whose depth is split among two ranks, then among two in each of two groups, then its tokens; the limit ends each part but the
 # last after a step.
@@ -41,14 +42,17 @@ TABLE = """# four rows
 
 
 def setUpModule():
-    global site, job, driven
+    global site, job, driven, held
     site = Cluster(nodes=3, cpus=6)
     unittest.addModuleCleanup(site.stop)
     site.write("table.txt", TABLE)
     pool = concurrent.futures.ThreadPoolExecutor(1)
     unittest.addModuleCleanup(pool.shutdown)
+    held = {name: Hold(*MIDWAY) for name in ("chain", "cancelled", "cancelled mpirun", "killed")}
+    for hold in held.values():
+        unittest.addModuleCleanup(hold.end)
     # A signal due one second before the limit is sent between half a minute and a minute after the start.
-    job = {"chain": site.submit("--time=1", "--signal=B:USR1@1", CHAIN, *LONG)}
+    job = {"chain": site.submit("--time=1", "--signal=B:USR1@1", CHAIN, *LONG, **held["chain"].environment)}
     job["after chain"] = site.submit("--ntasks=1", "--dependency=afterok:" + job["chain"], RUN, "evolve", "small.ini")
     driven = pool.submit(drive_the_chain)
     job["srun"] = site.submit("--nodes=2", "--export=NONE", RUN, "evolve", "small.ini")
@@ -60,9 +64,9 @@ def setUpModule():
     job["after that"] = site.submit("--dependency=afterok:" + job["after failing"], RUN, "evolve", "small.ini")
     site.told("scontrol", "release", job["failing"])
     job["whole"] = site.submit(RUN, *LONG)
-    job["cancelled"] = site.submit(CHAIN, *WRITING)
-    job["cancelled mpirun"] = site.submit(CHAIN, *WRITING, FLUXFORMER_LAUNCHER="mpirun")
-    job["killed"] = site.submit(RUN, *WRITING)
+    job["cancelled"] = site.submit(CHAIN, *LONG, **held["cancelled"].environment)
+    job["cancelled mpirun"] = site.submit(CHAIN, *LONG, FLUXFORMER_LAUNCHER="mpirun", **held["cancelled mpirun"].environment)
+    job["killed"] = site.submit(RUN, *LONG, **held["killed"].environment)
     before = ()
     for number, (ranks, grid, stop) in enumerate(GRIDS):
         job[f"grid {number}"] = site.submit(f"--ntasks={ranks}", *before, RUN, *TRAINING, *grid, *stop, "--checkpoint.restart=auto",
@@ -81,24 +85,25 @@ def out(name):
 
 def drive_the_chain():
     """Interrupts it by the time limit and by a signal, and skips the two minutes that a requeued job waits."""
-    def restarted(times):
+    chain, hold, after = job["chain"], held["chain"], []
+
+    def goes_on_and_ends(times):
+        site.until(lambda: hold.seen("woken"), "the signal")
+        hold.let_go()
         site.until(lambda: site.job(chain)["JobState"] == "PENDING" and site.job(chain)["Restarts"] == str(times), f"restart {times}")
         after.append(site.job(job["after chain"])["JobState"])
+
+    def restart():
         # Not immediately: slurmd refuses a job in the same second in which it ended.
         site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2")
 
-    def said(what):
-        site.until(lambda: what in log("chain"), what)
-
-    chain, after = job["chain"], []
-    site.until(lambda: os.path.exists(site.path(out("chain") + ".part")), "the chain's first states")
-    site.told("scancel", "--signal=STOP", chain)  # its ranks sleep until the limit is near: waiting costs nothing
-    said("time is nearly up")
-    site.told("scancel", "--signal=CONT", chain)
-    restarted(1)
-    said("continuing from")
+    goes_on_and_ends(1)  # by the time limit
+    hold.again()
+    restart()
+    site.until(lambda: hold.seen("held"), "the chain's next states")
     site.told("scancel", "--batch", "--signal=USR1", chain)
-    restarted(2)
+    goes_on_and_ends(2)
+    restart()
     return after
 
 
@@ -144,9 +149,9 @@ class JobScripts(ProgramTest):
     def test_what_is_cancelled_while_it_writes_does_not_look_finished(self):
         for name, command in (("cancelled", ("scancel", job["cancelled"])), ("cancelled mpirun", ("scancel", job["cancelled mpirun"])),
                               ("killed", ("scancel", "--signal=KILL", job["killed"] + ".0"))):
-            part = site.path(out(name) + ".part")
-            site.until(lambda part=part: os.path.exists(part) and os.path.getsize(part) > 1e5, "states of the run " + name)
+            site.until(lambda name=name: held[name].seen("held"), "states of the run " + name)
             site.told(*command)
+            held[name].let_go()
         for name in ("cancelled", "cancelled mpirun", "killed"):
             ended = site.ended(job[name])
             self.assertEqual((ended["JobState"], ended["Restarts"]), ("FAILED" if name == "killed" else "CANCELLED", "0"), name)

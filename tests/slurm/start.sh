@@ -86,5 +86,5 @@ for ((i = 1; i <= nodes; i++)); do
   mkdir -p "$dir/n$i" "$dir/n$i.tmp"
   slurmd -N "n$i" >>"$dir/log/start.log" 2>&1 || give_up "slurmd of n$i did not start"
 done
-until_true 60 all_idle || give_up "the nodes are not idle after a minute"
+until_true 600 all_idle || give_up "the nodes are not idle after ten minutes"
 echo "SLURM with $nodes nodes of $cpus CPUs: export SLURM_CONF=$SLURM_CONF"

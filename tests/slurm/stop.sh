@@ -21,11 +21,11 @@ ended_in() {
     sleep 0.1
   done
 }
-any_jobs() { [ -n "$(timeout 5 squeue -h 2>/dev/null)" ]; }
+any_jobs() { [ -n "$(timeout 50 squeue -h 2>/dev/null)" ]; }
 
 if runs "$dir/pid/slurmctld"; then # jobs outlive the slurmd that started them
-  timeout 10 scancel --user="$(id -un)" || true
-  ended_in 20 any_jobs || echo "stop.sh: jobs are left" >&2
+  timeout 50 scancel --user="$(id -un)" || true
+  ended_in 200 any_jobs || echo "stop.sh: jobs are left" >&2
 fi
 for file in "$dir"/pid/slurmd.* "$dir/pid/slurmctld" "$dir/pid/munged"; do
   pid=$(cat "$file" 2>/dev/null || true)

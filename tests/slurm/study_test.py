@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
+from held_back import Hold  # noqa: E402
 from program import ROOT, ProgramTest  # noqa: E402
 
 STUDY = "jobscripts/study.sh"
@@ -21,7 +22,7 @@ WITHOUT = "normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian,ide
 # A comparison of two seeds, whose trainings take a second, and a run of the model of another.
 TABLE = f"""
 digits   -        compare input/compare --seeds 1-2 --without {WITHOUT} --model.width=8 --model.ffn=8 --train.samples=64 \
---train.test_samples=16 --train.batch=16 --train.epochs=40 --samples.count=8 --attention.matching=4
+--train.test_samples=16 --train.batch=16 --train.epochs=3 --samples.count=8 --attention.matching=4
 trained  -        train train.ini
 state    trained  evolve small.ini --model.file=OUT/trained/result.h5
 """
@@ -35,16 +36,18 @@ FIRST = "digits_trainings_1"  # its job is interrupted
 
 
 def setUpModule():
-    global site, jobs, asked, failing, driven
+    global site, jobs, asked, failing, driven, hold
     site = Cluster(nodes=2, cpus=6)
     unittest.addModuleCleanup(site.stop)
     for folder in (".ci", "input"):
         os.symlink(os.path.join(ROOT, folder), site.path(folder))
     site.write("table.txt", TABLE)
     site.write("failing.txt", FAILING)
+    hold = Hold("rename", "transformer_1.checkpoint.h5", 2)
+    unittest.addModuleCleanup(hold.end)
     pool = concurrent.futures.ThreadPoolExecutor(1)
     unittest.addModuleCleanup(pool.shutdown)
-    jobs = submitted(site.told(STUDY, "--time=5", "--hold", "table.txt", "out/study"))
+    jobs = submitted(site.told(STUDY, "--time=5", "--hold", "table.txt", "out/study", **hold.environment))
     asked = {name: site.job(job)["Dependency"] for name, job in jobs.items()}
     for job in jobs.values():
         site.told("scontrol", "release", job)
@@ -63,11 +66,10 @@ def submitted(said):
 def interrupt():
     """Signals a training as the time limit does, and skips the two minutes that a requeued job waits; what the others did then."""
     job = jobs[FIRST]
-    site.until(lambda: os.path.exists(site.path("out/study/digits/transformer_1.epoch0.h5")), "the first training")
-    site.told("scancel", "--signal=STOP", job)  # its ranks, until they are asked to end
+    site.until(lambda: hold.seen("held"), "the first training")
     site.told("scancel", "--batch", "--signal=USR1", job)
-    site.until(lambda: "time is nearly up" in log("study", FIRST), "the signal")
-    site.told("scancel", "--signal=CONT", job)
+    site.until(lambda: hold.seen("woken"), "the signal")
+    hold.let_go()
     site.until(lambda: site.job(job)["JobState"] == "PENDING" and site.job(job)["Restarts"] == "1", "the restart")
     others = [site.job(jobs[name])["JobState"] for name in ("digits_attention", "report")]
     site.told("scontrol", "update", "JobId=" + job, "StartTime=now+2")
@@ -110,7 +112,7 @@ class Studies(ProgramTest):
         self.assertEqual([log("study", FIRST).count(f"ended with exit code {code}") for code in (4, 0)], [1, 1], log("study", FIRST))
         self.assertIn("continuing from", site.read("out/study/digits/transformer_1.log"))
         with self.open("out/study/digits/transformer_1.h5") as result:
-            self.assertEqual((result.attrs["status"], result["step"].size), ("done", 40 * 3))
+            self.assertEqual((result.attrs["status"], result["step"].size), ("done", 3 * 3))
 
     def test_a_finished_study_has_its_page_and_is_not_submitted_again(self):
         self.assert_done("report")

@@ -14,6 +14,7 @@ POSTPROCESS = os.path.join(ROOT, "postprocess")
 # As from a shell without a display.
 ENVIRONMENT = {**{name: value for name, value in os.environ.items() if name not in ("DISPLAY", "MPLBACKEND")},
                "PYTHONPATH": POSTPROCESS, "PYTHONDONTWRITEBYTECODE": "1"}
+TIMEOUT = 1000  # seconds; on a quiet machine a command takes a second, mypy half a minute
 COMMAND = [sys.executable, "-m", "fluxformer"]
 
 sys.dont_write_bytecode = True
@@ -23,7 +24,7 @@ sys.path.insert(0, POSTPROCESS)
 def start(*arguments, **how):
     """`python3 -m fluxformer ARGUMENTS` in a Python of its own."""
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False,
-                          **{"timeout": 120, "env": ENVIRONMENT, **how})
+                          **{"timeout": TIMEOUT, "env": ENVIRONMENT, **how})
 
 
 def call(*arguments):

@@ -14,7 +14,7 @@ except ImportError as failure:
     sys.exit(77)
 
 path, rows = sys.argv[1], int(sys.argv[2])
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 600
 with h5py.File(path, "r", libver="latest", swmr=True) as file:
     assert file.attrs["status"] == "running" and file.attrs["schema_version"] == 1
     step, loss, rate = file["step"], file["training/loss"], file["training/learning_rate"]

@@ -76,7 +76,7 @@ TEST(Progress, in_a_log_file_ends_with_one_plain_line) {
     progress.finish("said once");
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              MatchesRegex("evolve 100 of 100 steps, [0-9.e+]+ a second, took 0:00, front at layer 12\n"));
+              MatchesRegex("evolve 100 of 100 steps, [0-9.e+]+ a second, took [0-9:]+, front at layer 12\n"));
 }
 
 TEST(Progress, reports_what_was_done_not_what_was_hoped_for) {
@@ -114,7 +114,7 @@ TEST(Progress, on_a_terminal_draws_over_one_line_with_bar_rate_and_time_left) {
   EXPECT_THAT(first_line, StartsWith("\revolve [###############...............] 50 of 100 steps, "));
   // 50 steps took 0.3 s, or more on a busy machine: at most 167 a second, and as long again to go.
   EXPECT_THAT(first_line,
-              MatchesRegex(".*, (1[0-6][0-9]|[1-9][0-9](\\.[0-9])?) a second, 0:0[0-9] left, norm 2"
+              MatchesRegex(".*, (1[0-6][0-9]|[1-9]?[0-9](\\.[0-9]+)?) a second, [0-9:]+ left, norm 2"
                            "\x1b\\[K"));
   EXPECT_THAT(text.substr(second), HasSubstr("51 of 100 steps"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
@@ -148,7 +148,7 @@ TEST(Progress, of_a_restarted_run_does_not_count_what_the_first_run_did) {
   // One step in a quarter of a second: 4 a second, or less on a busy machine; 999 to go take 4 minutes and
   // more.
   EXPECT_THAT(text,
-              testing::ContainsRegex("1001 of 2000 steps, [0-4](\\.[0-9]+)? a second, ([4-9]|[1-9][0-9]):"));
+              testing::ContainsRegex("1001 of 2000 steps, [0-4](\\.[0-9]+)? a second, ([4-9]|[1-9][0-9]+):"));
 }
 
 TEST(Progress, never_wraps_on_a_narrow_terminal) {
