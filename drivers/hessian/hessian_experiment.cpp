@@ -11,7 +11,7 @@
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/layer_variables.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"

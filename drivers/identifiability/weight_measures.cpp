@@ -14,7 +14,7 @@
 #include "analysis/identifiability/weight_variables.hpp"
 #include "analysis/identifiability/word_classes.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/compare_options.hpp"
 
 namespace fluxformer {

@@ -5,7 +5,7 @@
 #include "analysis/paths/chain_variables.hpp"
 #include "analysis/paths/path_predictor.hpp"
 #include "analysis/paths/sampled_posterior.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 

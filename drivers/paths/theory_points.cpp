@@ -9,8 +9,8 @@
 #include "analysis/paths/head_scores.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 
@@ -156,7 +156,7 @@ std::string TheoryPoints::describe() const {
   text << tasks_.name() << ": " << tasks_.examples() << " examples, " << tasks_.paths()
        << " paths; theory of " << widths_.size() - 1 << " widths and of infinite width at "
        << temperatures_.size() << " temperature(s), " << tasks_.seeds().size() << " seed(s)";
-  if (const int ranks = RankOf(tasks_.together()).ranks; ranks > 1) text << "; " << ranks << " ranks a point";
+  if (const int ranks = mpi::size(tasks_.together()); ranks > 1) text << "; " << ranks << " ranks a point";
   return text.str();
 }
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/evolve/evolve_impl.hpp"
 

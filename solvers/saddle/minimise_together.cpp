@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::saddle {
 namespace {
@@ -73,11 +73,12 @@ Minimum follow(MPI_Comm comm, const Orders& orders, const Function& f, std::vect
 
 Minimum minimise_together(MPI_Comm comm, const Function& f, std::vector<double> start,
                           const MinimumRequest& request) {
-  const RankOf me(comm);
-  if (me.ranks == 1) return minimise(f, std::move(start), request);
+  const int ranks = mpi::size(comm);
+  const bool root = mpi::is_root(comm);
+  if (ranks == 1) return minimise(f, std::move(start), request);
   const Orders orders(comm);
-  auto least = me.root() ? lead(comm, orders, f, std::move(start), request)
-                         : follow(comm, orders, f, std::move(start));
+  auto least =
+      root ? lead(comm, orders, f, std::move(start), request) : follow(comm, orders, f, std::move(start));
   orders.share(least.x.data(), least.x.size());
   std::array<double, 5> numbers{least.value, least.gradient, static_cast<double>(least.iterations),
                                 static_cast<double>(least.evaluations), least.converged ? 1.0 : 0.0};

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/spectra/orthonormal_basis.hpp"
 #include "solvers/spectra/probe.hpp"

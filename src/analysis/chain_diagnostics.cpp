@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 namespace {

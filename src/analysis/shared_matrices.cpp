@@ -12,8 +12,7 @@
 #include "analysis/scalapack.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -32,8 +31,8 @@ std::array<int, 9> described(const RankRow& ranks, Index n, int columns, int row
 }
 
 /// The column of the whole matrix behind one of this rank's.
-Index column_of(Index here, int block, const RankOf& me) {
-  return (here / block * me.ranks + me.rank) * block + here % block;
+Index column_of(Index here, int block, const RankRow& row) {
+  return (here / block * mpi::size(row.comm()) + mpi::rank(row.comm())) * block + here % block;
 }
 
 Communicator duplicate(MPI_Comm comm) {
@@ -46,7 +45,7 @@ Communicator duplicate(MPI_Comm comm) {
 
 RankRow::RankRow(MPI_Comm comm)
     : comm_(duplicate(comm)), handle_(Csys2blacs_handle(comm_)), context_(handle_) {
-  Cblacs_gridinit(&context_, "Row", 1, RankOf(comm).ranks);
+  Cblacs_gridinit(&context_, "Row", 1, mpi::size(comm));
 }
 
 RankRow::~RankRow() {
@@ -61,8 +60,7 @@ SharedCholesky::SharedCholesky(const RankRow& ranks, int block, MatrixXd& a)
   int info = 0;
   pdpotrf_("L", &n, a.data(), &one, &one, how.data(), &info);
   if (info != 0) return;
-  const RankOf me(ranks.comm());
-  for (Index j = 0; j < a.cols(); ++j) log_det_ += 2 * std::log(a(column_of(j, block, me), j));
+  for (Index j = 0; j < a.cols(); ++j) log_det_ += 2 * std::log(a(column_of(j, block, ranks), j));
   sum_over_ranks({&log_det_, 1}, ranks.comm());
   positive_ = std::isfinite(log_det_);  // it passes over undefined entries
 }
@@ -94,7 +92,6 @@ struct Tridiagonal {
 Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
   const int n = static_cast<int>(a.rows()), ask = -1;
   const auto how = described(ranks, n, n, block, block), right = described(ranks, n, 1, block, 1);
-  const RankOf me(ranks.comm());
   VectorXd diagonal(a.cols()), beside(a.cols()), factors(a.cols()), turned = y;
   std::vector<double> work(1);
   int info = 0;
@@ -116,7 +113,7 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
   check_mpi(MPI_Bcast(turned.data(), n, MPI_DOUBLE, 0, ranks.comm()));  // the only column is the first rank's
   Tridiagonal all{VectorXd::Zero(n), VectorXd::Zero(n), turned};
   for (Index j = 0; j < a.cols(); ++j) {
-    const Index column = column_of(j, block, me);
+    const Index column = column_of(j, block, ranks);
     all.diagonal[column] = diagonal[j];
     if (column + 1 < n) all.beside[column] = beside[j];
   }
@@ -150,9 +147,9 @@ VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, cons
   const auto t = tridiagonal(ranks, block, a, y);
   // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept.
   std::vector<double> products(static_cast<std::size_t>(n) + 1);
-  const RankOf me(ranks.comm());
+  const int rank = mpi::rank(ranks.comm()), size = mpi::size(ranks.comm());
   collectively(ranks.comm(), [&] {
-    for (int first = me.rank * most; first < n; first += me.ranks * most)
+    for (int first = rank * most; first < n; first += size * most)
       if (!add_products(t, first, std::min(first + most, n), products.data())) products.back() = 1;
   });
   sum_over_ranks(products, ranks.comm());

@@ -41,7 +41,14 @@ class NumericalFailure : public Error {
   explicit NumericalFailure(const std::string& what) : Error(ExitCode::numerical, what) {}
 };
 
-/// What is said where memory cannot be had.
+/// Thrown by `check` where PETSc cannot do what it was asked for, and neither the numbers nor the system (memory,
+/// files) are the reason: a fault of this program, or of PETSc options that the user chose.
+class PetscFailure : public Error {
+ public:
+  explicit PetscFailure(const std::string& what) : Error(ExitCode::failure, what) {}
+};
+
+/// Message of an error for lack of memory.
 inline constexpr const char* out_of_memory = "out of memory; take smaller sizes or more machines";
 
 /// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with the

@@ -51,8 +51,7 @@ using SNESHandle = Handle<SNES, SNESDestroy>;
 using ScatterHandle = Handle<VecScatter, VecScatterDestroy>;
 using IndexSetHandle = Handle<IS, ISDestroy>;
 
-/// Owns a communicator, whose errors return instead of aborting. Move-only. `RankOf` (base/rank_of.hpp) tells
-/// rank and size.
+/// Owner of a communicator, whose errors return instead of aborting. Move-only.
 class Communicator {
  public:
   Communicator() = default;

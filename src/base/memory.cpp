@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 
@@ -35,7 +35,7 @@ double memory_per_rank(MPI_Comm comm) {
   MPI_Comm together = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &together));
   const Communicator machine(together);
-  double share = std::min(memory_of_machine(), memory_of_group()) / RankOf(machine).ranks;
+  double share = std::min(memory_of_machine(), memory_of_group()) / mpi::size(machine);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &share, 1, MPI_DOUBLE, MPI_MIN, comm));
   return share;
 }

@@ -44,4 +44,8 @@ class Options {
   std::string scope_;                                         // the conditions of declare_when
 };
 
+/// Text of --help: section by section, one option after the other, with name, default, sentence, allowed values,
+/// unit, and when it counts. At most 100 columns wide.
+std::string options_help(const Options& options);
+
 }  // namespace fluxformer

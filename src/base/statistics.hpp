@@ -2,10 +2,14 @@
 
 // Summaries of a few numbers.
 
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace fluxformer {
+
+/// What a measure gives where it is not defined or was not taken. Files mark it as missing.
+inline constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Of repeated measurements, say.
 struct Spread {

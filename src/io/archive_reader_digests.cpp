@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/archive_reader.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/hdf5_check.hpp"
@@ -63,12 +63,13 @@ void read_all(const Descriptor& file, std::uint64_t offset, std::span<double> to
 }
 
 /// The digest of this rank's share of the numbers.
-std::uint64_t digest_of_share(const Descriptor& file, const Stored& numbers, const RankOf& me) {
+std::uint64_t digest_of_share(const Descriptor& file, const Stored& numbers, MPI_Comm comm) {
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   constexpr std::uint64_t most = std::uint64_t{1} << 17;  // numbers in memory at a time
   const std::uint64_t blocks = (numbers.count + most - 1) / most;
   std::vector<double> block;
   std::uint64_t sum = 0;
-  for (auto k = static_cast<std::uint64_t>(me.rank); k < blocks; k += static_cast<std::uint64_t>(me.ranks)) {
+  for (auto k = static_cast<std::uint64_t>(rank); k < blocks; k += static_cast<std::uint64_t>(ranks)) {
     block.resize(std::min(most, numbers.count - k * most));
     read_all(file, numbers.offset + k * most * sizeof(double), block);
     sum += digest_of(block.data(), block.size(), k * most);
@@ -101,7 +102,7 @@ void ArchiveReader::require_digests(const std::string& group) const {
     std::vector<std::uint64_t> digests;
     try {
       const Descriptor file(path_);
-      for (const Stored& numbers : list) digests.push_back(digest_of_share(file, numbers, RankOf(comm_)));
+      for (const Stored& numbers : list) digests.push_back(digest_of_share(file, numbers, comm_));
     } catch (const BadInput& e) {
       throw BadInput(called_ + ": " + e.what());
     }

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/digest.hpp"
 #include "io/earlier_result.hpp"
 #include "io/file_names.hpp"
@@ -34,7 +34,7 @@ std::string without_variable(std::size_t size) {
 std::vector<std::uint64_t> digests_of(const std::vector<SmallArray>& list, MPI_Comm comm) {
   std::vector<std::uint64_t> digests(list.size());
   if (std::ranges::none_of(list, &SmallArray::with_digest)) return digests;
-  if (RankOf(comm).root())
+  if (mpi::is_root(comm))
     for (std::size_t k = 0; k < list.size(); ++k)
       if (list[k].with_digest)
         digests[k] = digest_of(list[k].data, stored_numbers(as_dims(list[k].shape), {}));

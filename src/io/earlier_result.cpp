@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 
@@ -16,7 +16,7 @@ bool EarlierResult::incomplete() const {
 std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path) {
   std::int64_t look[2] = {0, 0};  // whether it is there, when it was written
   struct stat found {};
-  if (RankOf(comm).root() && ::stat(path.c_str(), &found) == 0) {
+  if (mpi::is_root(comm) && ::stat(path.c_str(), &found) == 0) {
     look[0] = 1;
     look[1] = found.st_mtim.tv_sec * std::int64_t{1000000000} + found.st_mtim.tv_nsec;
   }

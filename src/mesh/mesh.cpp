@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/memory.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -22,7 +22,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
   if (spec.samples < 1)
     throw BadInput("inflow.samples=" + std::to_string(spec.samples) + ": must be at least 1");
   if (spec.width < 1) throw BadInput("model.width=" + std::to_string(spec.width) + ": must be at least 1");
-  const ProcessGrid grid = choose_process_grid(RankOf(comm).ranks, {spec.cells, spec.tokens_x, spec.tokens_y},
+  const ProcessGrid grid = choose_process_grid(mpi::size(comm), {spec.cells, spec.tokens_x, spec.tokens_y},
                                                spec.ranks_depth, spec.ranks_token);
   const double numbers =
       static_cast<double>(spec.cells) * spec.tokens_x * spec.tokens_y * spec.samples * spec.width;
@@ -32,7 +32,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
                    std::to_string(std::numeric_limits<PetscInt>::max()) +
                    "): reduce mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples or model.width");
   // At least the state, its rate and one stage; what one depth cell needs more is small beside them.
-  require_memory(comm, 3 * numbers * sizeof(double) / RankOf(comm).ranks,
+  require_memory(comm, 3 * numbers * sizeof(double) / mpi::size(comm),
                  "mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples and model.width");
   return grid;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {

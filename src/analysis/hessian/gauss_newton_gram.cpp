@@ -7,8 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::hessian {
 namespace {
@@ -50,13 +49,13 @@ std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double si
 }  // namespace
 
 GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line) : comm_(comm) {
-  const bool keeps = RankOf(line).rank == 0;
+  const bool keeps = mpi::rank(line) == 0;
   of.for_output_gradients([&](std::span<const double> row) {
     if (keeps) rows_.emplace_back(row.begin(), row.end());
   });
-  const RankOf me(comm);
-  std::vector<double> counts(static_cast<std::size_t>(me.ranks), 0.0);
-  counts[me.rank] = static_cast<double>(rows_.size());
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
+  std::vector<double> counts(static_cast<std::size_t>(ranks), 0.0);
+  counts[rank] = static_cast<double>(rows_.size());
   sum_over_ranks(counts, comm);
   first_.push_back(0);
   for (const double count : counts) first_.push_back(first_.back() + static_cast<Index>(count));
@@ -73,15 +72,15 @@ Matrix GaussNewtonGram::of(const spectra::Block& block) const {
 
 // Each rank shows its rows to all, which multiply them with their own.
 void GaussNewtonGram::add_panel(Matrix& gram, Index begin, Index count) const {
-  const RankOf me(comm_);
+  const int me = mpi::rank(comm_), ranks = mpi::size(comm_);
   Matrix mine(static_cast<Index>(rows_.size()), count);
   for (Index row = 0; row < mine.rows(); ++row)
     std::copy_n(rows_[row].begin() + begin, count, mine.row(row).data());
-  for (int rank = 0; rank < me.ranks; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     const Index first = first_[rank];
-    Matrix shown = rank == me.rank ? mine : Matrix(first_[static_cast<std::size_t>(rank) + 1] - first, count);
+    Matrix shown = rank == me ? mine : Matrix(first_[static_cast<std::size_t>(rank) + 1] - first, count);
     check_mpi(MPI_Bcast(shown.data(), static_cast<int>(shown.size()), MPI_DOUBLE, rank, comm_));
-    gram.block(first_[me.rank], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
+    gram.block(first_[me], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
   }
 }
 
@@ -91,13 +90,12 @@ GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
   of_blocks.reserve(blocks.size());
   for (const auto& block : blocks) of_blocks.push_back(gram.of(block));
   const Matrix whole = gram.of({{0, size}});
-  const RankOf me(gram.comm());
+  const int rank = mpi::rank(gram.comm()), ranks = mpi::size(gram.comm());
   // One eigenproblem for each rank at a time; the whole matrix is the last.
   std::vector<std::vector<double>> values;
   for (std::size_t k = 0; k <= blocks.size(); ++k) {
     auto& mine = values.emplace_back(static_cast<std::size_t>(gram.outputs()), 0.0);
-    if (static_cast<int>(k) % me.ranks == me.rank)
-      mine = eigenvalues_of(k < blocks.size() ? of_blocks[k] : whole);
+    if (static_cast<int>(k) % ranks == rank) mine = eigenvalues_of(k < blocks.size() ? of_blocks[k] : whole);
   }
   GramSpectra result;
   for (auto& list : values) sum_over_ranks(list, gram.comm());

@@ -15,7 +15,7 @@
 #include "analysis/identifiability/model_heads.hpp"
 #include "analysis/identifiability/rank_correlation.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/state_examples.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "analysis/identifiability/effective_measures.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "analysis/identifiability/leading_rows.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

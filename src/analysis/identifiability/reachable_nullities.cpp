@@ -7,7 +7,7 @@
 
 #include "analysis/identifiability/thin_svd.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/random.hpp"
-#include "base/reductions.hpp"
 #include "training/optimiser.hpp"
 #include "training/schedule.hpp"
 

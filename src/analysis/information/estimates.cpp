@@ -14,8 +14,7 @@
 #include "analysis/information/principal_components.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::information {
 namespace {
@@ -132,10 +131,10 @@ std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::ve
   // Depths and parts of the estimators are distributed over the ranks.
   const std::size_t count = variables::estimates().size();
   std::vector<double> found(count * depths, 0.0);
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   collectively(comm, [&] {
-    for (std::size_t task = static_cast<std::size_t>(me.rank); task < depths * estimator_parts;
-         task += static_cast<std::size_t>(me.ranks)) {
+    for (std::size_t task = static_cast<std::size_t>(rank); task < depths * estimator_parts;
+         task += static_cast<std::size_t>(ranks)) {
       const auto depth = task / estimator_parts;
       const auto part = static_cast<int>((task + depth) % estimator_parts);  // even ranks meet odd parts too
       const Points t{states.data() + depth * labels.size() * width, labels.size(), width};

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::paths {
 
@@ -18,10 +18,9 @@ std::vector<int> ExampleShare::examples(int all) const {
 }
 
 ExampleShare share_of(MPI_Comm comm, int examples) {
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   constexpr int most = ExampleShare{}.block;
-  return {
-      .rank = me.rank, .ranks = me.ranks, .block = std::clamp((examples + me.ranks - 1) / me.ranks, 1, most)};
+  return {.rank = rank, .ranks = ranks, .block = std::clamp((examples + ranks - 1) / ranks, 1, most)};
 }
 
 }  // namespace fluxformer::paths

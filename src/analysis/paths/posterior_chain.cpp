@@ -3,8 +3,8 @@
 #include "analysis/paths/kernel_energy.hpp"
 #include "analysis/paths/nested_wishart.hpp"
 #include "analysis/paths/path_posterior.hpp"
-#include "base/missing_value.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
 #include "solvers/sampling/hamiltonian.hpp"
 

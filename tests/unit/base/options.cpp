@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "base/options_help.hpp"
 #include "tests/unit/base/small_options.hpp"
 
 namespace fluxformer {
