@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json key_of(const Option& option, const Condition& condition) {
+Json key_of(const Option& option) {
   constexpr const char* types[] = {"flag", "whole number", "number", "word"};
   constexpr const char* roles[] = {"run",    "model", "data",
                                    "output", "free",  "permission"};  // in the order of Role
@@ -21,7 +21,7 @@ Json key_of(const Option& option, const Condition& condition) {
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
   key["role"] = roles[option.role];
-  if (!condition.empty()) key["when"] = condition_text(condition);
+  if (!option.when.clauses.empty()) key["when"] = option.when.text();
   return key;
 }
 
@@ -30,7 +30,7 @@ Json experiment_of(const ExperimentEntry& entry) {
   io::Description files;
   entry.describe(files);
   Json keys = Json::array(), variables = Json::array();
-  for (const auto& option : options.all()) keys.push_back(key_of(option, options.condition(option.name)));
+  for (const auto& option : options.all()) keys.push_back(key_of(option));
   for (const auto& one : files.entries())
     variables.push_back(
         {{"path", one.path}, {"axes", one.axes}, {"unit", one.unit}, {"meaning", one.meaning}});

@@ -68,7 +68,7 @@ void declare_spectrum(Options& options) {
                "Lanczos steps for each of them: spectral densities of the diagonal blocks and the distances "
                "between them; 0: none",
            .minimum = 0,
-           .when = "hessian.block_probes != 0"});
+           .when = When{"hessian.block_probes", Not{0L}}});
   declare({.name = "hessian.block_eigenvalues",
            .fallback = false,
            .doc = "the eigenvalue of largest magnitude of each of these blocks (Krylov-Schur)"});
@@ -127,8 +127,8 @@ void declare_layer_study(Options& options) {
            .doc =
                "store the sizes of the entries of the whole Hessian too, for the first seed of each kind of "
                "layer: a number of 4 bytes for each pair of weights of the decoder",
-           .when = "hessian.study = blocks"});
-  options.declare_when("hessian.study = scaling", [](Options& scaling) {
+           .when = When{"hessian.study", "blocks"}});
+  options.declare_when(When{"hessian.study", "scaling"}, [](Options& scaling) {
     scaling.declare({.name = "hessian.sigmas",
                      .fallback = std::string("0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10"),
                      .doc = "standard deviations of the embeddings"});
@@ -160,8 +160,8 @@ void declare_hessian(Options& options) {
                        "spectrum: of trained models; blocks, scaling: sizes of the entries of one attention "
                        "layer's Hessian, and the growth of its norms with the size of the embeddings",
                    .choices = {"spectrum", "blocks", "scaling"}});
-  options.declare_when("hessian.study = spectrum", declare_spectrum);
-  options.declare_when("hessian.study = blocks | scaling", declare_layer_study);
+  options.declare_when(When{"hessian.study", "spectrum"}, declare_spectrum);
+  options.declare_when(When{"hessian.study", {"blocks", "scaling"}}, declare_layer_study);
   declare_compare_run(options, "hessian.h5");
 }
 

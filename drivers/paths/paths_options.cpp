@@ -83,7 +83,7 @@ void declare_theory(Options& options) {
                   "hold; must divide "
                   "the number of ranks",
            .minimum = 1,
-           .when = "paths.study = theory",
+           .when = When{"paths.study", "theory"},
            .role = Role::free});
 }
 
@@ -97,38 +97,38 @@ void declare_paths(Options& options) {
                   "draws from the posterior beside it; train: a network whose queries and keys are then "
                   "given to the others; prune: its heads are silenced, one after another",
            .choices = {"theory", "sample", "train", "prune"}});
-  options.declare_when("paths.study = sample", declare_samplers);
+  options.declare_when(When{"paths.study", "sample"}, declare_samplers);
   declare({.name = "paths.task",
            .fallback = std::string("markov"),
            .doc =
                "markov: hidden Markov chains that stay in their state or leave it; surrogate: which of two "
                "prototypes of random features is shown again; one_shot: the same with drawings of characters",
            .choices = {"markov", "surrogate", "one_shot"}});
-  options.declare_when("paths.task = markov", declare_markov);
-  options.declare_when("paths.task = one_shot", declare_one_shot);
+  options.declare_when(When{"paths.task", "markov"}, declare_markov);
+  options.declare_when(When{"paths.task", "one_shot"}, declare_one_shot);
   declare({.name = "paths.heads",
            .fallback = 4L,
            .doc = "heads in each layer; of surrogate one that is made for the task, the others random",
            .minimum = 1,
            .maximum = 32,
-           .when = "paths.task = surrogate | one_shot"});
+           .when = When{"paths.task", {"surrogate", "one_shot"}}});
   declare({.name = "paths.noise",
            .fallback = std::string("published"),
            .doc = "standard deviation of the noise: of markov outside of the plane of the two states "
                   "(published: 1 with four paths, 5 with two), of surrogate in the features, whose own is 1 "
                   "(published: 0.8)",
-           .when = "paths.task = markov | surrogate"});
+           .when = When{"paths.task", {"markov", "surrogate"}}});
   declare({.name = "paths.seeds",
            .fallback = std::string(),
            .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone"});
-  options.declare_when("paths.study != train", declare_theory);
-  options.declare_when("paths.study = train", declare_path_training);
+  options.declare_when(When{"paths.study", Not{"train"}}, declare_theory);
+  options.declare_when(When{"paths.study", "train"}, declare_path_training);
   declare({.name = "paths.random_orders",
            .fallback = 20L,
            .doc = "random orders in which heads are silenced, beside those by scores",
            .minimum = 0,
            .maximum = 10000,
-           .when = "paths.study = prune"});
+           .when = When{"paths.study", "prune"}});
   declare({.name = "checkpoint.every",
            .fallback = 5.0,
            .doc = "wall time between checkpoints of the points that are finished; 0: only when stopped",

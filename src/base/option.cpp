@@ -78,7 +78,39 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// "a", "a or b", "a, b or c".
+std::string alternatives(const std::vector<OptionValue>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < values.size() ? ", " : " or ") + value_text(values[i]);
+  return text;
+}
+
 }  // namespace
+
+bool When::holds(const OptionValue& value) const {
+  if (values.empty()) {
+    const auto* flag = std::get_if<bool>(&value);
+    return flag != nullptr ? *flag : !value_text(value).empty();
+  }
+  const bool found = std::find(values.begin(), values.end(), value) != values.end();
+  return found == equal;
+}
+
+std::string When::text() const {
+  return values.empty() ? key : key + (equal ? " = " : " != ") + alternatives(values);
+}
+
+std::string Condition::text() const {
+  std::string text;
+  for (const When& clause : clauses) text += (text.empty() ? "" : " and ") + clause.text();
+  return text;
+}
+
+Condition operator&&(Condition one, const Condition& other) {
+  one.clauses.insert(one.clauses.end(), other.clauses.begin(), other.clauses.end());
+  return one;
+}
 
 OptionValue parse_value(const Option& option, const std::string& text) {
   OptionValue value = std::visit(

@@ -2,9 +2,11 @@
 
 // One option: what it is called, holds and allows, when it counts, what it is for; and its values as text.
 
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -12,6 +14,45 @@ namespace fluxformer {
 
 /// A flag, an integer, a real number or a word; the alternative in use is the type of the option.
 using OptionValue = std::variant<bool, long, double, std::string>;
+
+/// A value that a key must not have, in a clause: `When{"train.optimiser", Not{"sgd"}}`.
+struct Not {
+  explicit Not(OptionValue other) : value(std::move(other)) {}
+  OptionValue value;
+};
+
+/// Clause of a condition, about one key. Values have the type of the key.
+struct When {
+  /// `When{"distill.teacher"}`: the word is not empty, the flag is on.
+  explicit When(std::string name) : key(std::move(name)) {}
+  /// `When{"train.gradient", "adjoint"}`: the key has this value.
+  When(std::string name, OptionValue value) : key(std::move(name)), values{std::move(value)} {}
+  /// `When{"data.set", {"20news", "topics"}}`: the key has one of these values.
+  When(std::string name, std::initializer_list<OptionValue> any) : key(std::move(name)), values(any) {}
+  /// `When{"train.optimiser", Not{"sgd"}}`: the key has another value.
+  When(std::string name, Not no) : key(std::move(name)), values{std::move(no.value)}, equal(false) {}
+
+  std::string key;
+  std::vector<OptionValue> values;  ///< empty: the key alone
+  bool equal = true;                ///< false: none of the values
+
+  /// True if the clause holds where the key has this value.
+  bool holds(const OptionValue& value) const;
+  /// The clause as messages and --help print it: "data.set = 20news or topics".
+  std::string text() const;
+};
+
+/// Condition under which an option counts: all clauses hold; without clauses always.
+struct Condition {
+  Condition() = default;
+  Condition(When clause) { clauses.push_back(std::move(clause)); }  // NOLINT(google-explicit-constructor)
+  std::vector<When> clauses;
+  /// The clauses as text, joined by "and".
+  std::string text() const;
+};
+
+/// Condition that holds where both do: `When{"train.gradient", "adjoint"} && When{"adjoint.keep", "disk"}`.
+Condition operator&&(Condition one, const Condition& other);
 
 /// What an option is for. It decides whether a continued run may change it.
 enum class Role {
@@ -33,7 +74,7 @@ struct Option {
   double maximum = std::numeric_limits<double>::infinity();
   bool above_minimum = false;             ///< the minimum itself is not allowed
   std::vector<std::string> choices = {};  ///< for words; empty: any
-  std::string when = {};  ///< the condition under which it counts (base/condition.hpp); "": always
+  Condition when = {};                    ///< where it counts
   Role role = Role::run;
 };
 

@@ -14,8 +14,20 @@ std::string last_part(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
-std::string both(const std::string& one, const std::string& other) {
-  return one.empty() || other.empty() ? one + other : one + " and " + other;
+// Why the clause cannot be judged; "" if it can.
+std::string fault(const When& clause, const Options& options) {
+  const Option* option = options.find(clause.key);
+  if (option == nullptr) return "there is no option " + clause.key;
+  const auto& fallback = option->fallback;
+  if (clause.values.empty() &&
+      (std::holds_alternative<long>(fallback) || std::holds_alternative<double>(fallback)))
+    return "a number needs a value to compare with";
+  for (const OptionValue& value : clause.values) {
+    if (value.index() != fallback.index()) return "a value is not of the type of the option";
+    if (const auto why = objection(*option, value); !why.empty())
+      return clause.key + " = " + value_text(value) + ": " + why;
+  }
+  return {};
 }
 
 constexpr std::size_t width = 100;
@@ -28,7 +40,7 @@ std::string left_column(const Option& option) {
 }
 
 // "whole number >= 1; layers", "dot | l2; only with attention.causal", ...
-std::string allowed(const Option& option, const Condition& condition) {
+std::string allowed(const Option& option) {
   std::string text;
   if (std::holds_alternative<bool>(option.fallback)) {
     text = "true | false";
@@ -40,7 +52,7 @@ std::string allowed(const Option& option, const Condition& condition) {
     if (const std::string range = range_text(option); !range.empty()) text += " " + range;
   }
   if (!option.unit.empty()) text += "; " + option.unit;
-  if (!condition.empty()) text += "; only with " + condition_text(condition);
+  if (!option.when.clauses.empty()) text += "; only with " + option.when.text();
   return text;
 }
 
@@ -68,19 +80,15 @@ void append_wrapped(std::string& out, const std::string& text, std::size_t inden
 
 Options::Options(const Declare& declare) {
   declare(*this);
-  std::map<std::string, Condition, std::less<>> conditions;
-  for (const Option& option : options_) {
-    try {
-      conditions[option.name] = parse_condition(option.when, *this);
-    } catch (const std::logic_error& e) {
-      throw std::logic_error("option " + option.name + ": " + e.what());
-    }
-  }
-  conditions_ = std::move(conditions);
+  for (const Option& option : options_)
+    for (const When& clause : option.when.clauses)
+      if (const auto why = fault(clause, *this); !why.empty())
+        throw std::logic_error("option " + option.name + ": condition '" + clause.text() + "': " + why);
+  complete_ = true;
 }
 
 void Options::declare(Option option) {
-  if (!conditions_.empty()) throw std::logic_error("option " + option.name + ": declared too late");
+  if (complete_) throw std::logic_error("option " + option.name + ": declared too late");
   const auto dot = option.name.find('.');
   if (dot == 0 || dot == std::string::npos || dot + 1 == option.name.size() ||
       option.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos ||
@@ -93,12 +101,12 @@ void Options::declare(Option option) {
                            why);
   if (!deck_can_hold(value_text(option.fallback)))
     throw std::logic_error("option " + option.name + ": its default cannot be written in a deck");
-  option.when = both(scope_, option.when);
+  option.when = scope_ && option.when;
   options_.push_back(std::move(option));
 }
 
-void Options::declare_when(const std::string& condition, const Declare& declare) {
-  const auto outer = std::exchange(scope_, both(scope_, condition));
+void Options::declare_when(const Condition& condition, const Declare& declare) {
+  const auto outer = std::exchange(scope_, scope_ && condition);
   declare(*this);
   scope_ = outer;
 }
@@ -109,11 +117,10 @@ const Option* Options::find(std::string_view name) const {
   return found == options_.end() ? nullptr : &*found;
 }
 
-const Condition& Options::condition(std::string_view name) const {
-  const auto found = conditions_.find(name);
-  if (found == conditions_.end())
-    throw std::logic_error("option " + std::string(name) + " was never declared");
-  return found->second;
+const Option& Options::at(std::string_view name) const {
+  const Option* option = find(name);
+  if (option == nullptr) throw std::logic_error("option " + std::string(name) + " was never declared");
+  return *option;
 }
 
 std::string Options::nearest(std::string_view name) const {
@@ -152,7 +159,7 @@ std::string options_help(const Options& options) {
         text += '\n' + std::string(column, ' ');
       else
         text += std::string(column - left.size(), ' ');
-      append_wrapped(text, option.doc + " (" + allowed(option, options.condition(option.name)) + ")", column);
+      append_wrapped(text, option.doc + " (" + allowed(option) + ")", column);
     }
   }
   return text;

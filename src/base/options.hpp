@@ -4,12 +4,10 @@
 // refusal of keys that do not count, restart checks and the settings in the output file all follow from it.
 
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/condition.hpp"
 #include "base/option.hpp"
 
 namespace fluxformer {
@@ -20,28 +18,28 @@ class Options {
   /// Declares some options, such as all of a family.
   using Declare = std::function<void(Options&)>;
 
-  /// What `declare` declares. Throws std::logic_error as `declare` below, and for a condition that is not one
-  /// (see parse_condition): it may name options that are declared later.
+  /// Options that `declare` declares. Throws std::logic_error as `declare` below, and for a condition on a key that
+  /// is not declared, now or later, or on a value that the key cannot have.
   explicit Options(const Declare& declare);
 
   /// Adds an option; only while the constructor runs. Throws std::logic_error if the name is declared twice,
   /// or if the default is out of range or cannot be written in a deck.
   void declare(Option option);
   /// What `declare` declares counts only where `condition` holds too.
-  void declare_when(const std::string& condition, const Declare& declare);
+  void declare_when(const Condition& condition, const Declare& declare);
 
   const std::vector<Option>& all() const { return options_; }
   /// nullptr if there is none of this name.
   const Option* find(std::string_view name) const;
-  /// When the option of this name counts. Throws std::logic_error if there is none.
-  const Condition& condition(std::string_view name) const;
+  /// The option of this name. Throws std::logic_error if there is none.
+  const Option& at(std::string_view name) const;
   /// The declared name closest to a misspelled one; "" if none is close.
   std::string nearest(std::string_view name) const;
 
  private:
   std::vector<Option> options_;
-  std::map<std::string, Condition, std::less<>> conditions_;  // of each; none while options are declared
-  std::string scope_;                                         // the conditions of declare_when
+  Condition scope_;        // of declare_when
+  bool complete_ = false;  // the constructor has run
 };
 
 /// Text of --help: section by section, one option after the other, with name, default, sentence, allowed values,

@@ -4,8 +4,6 @@
 
 #include <chrono>
 
-#include "base/error.hpp"
-
 namespace fluxformer {
 namespace {
 
@@ -54,12 +52,13 @@ void end_event(std::size_t index) {
 
 }  // namespace
 
-void register_log_events() {
+int register_log_events() {
   PetscClassId owner = 0;
-  check(PetscClassIdRegister("fluxformer", &owner));
-  for (std::size_t i = 0; i < event_names.size(); ++i)
-    check(PetscLogEventRegister(event_names[i], owner, &ledger().events[i]));
-  ledger().events_registered = true;
+  PetscErrorCode code = PetscClassIdRegister("fluxformer", &owner);
+  for (std::size_t i = 0; i < event_names.size() && code == 0; ++i)
+    code = PetscLogEventRegister(event_names[i], owner, &ledger().events[i]);
+  ledger().events_registered = code == 0;
+  return code;
 }
 
 InPhase::InPhase(Phase phase)

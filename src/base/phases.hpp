@@ -59,9 +59,9 @@ class InPiece {
   Piece piece_;
 };
 
-/// Registers the log events; Session calls it once PETSc is up, so that all ranks number them alike. Before
-/// it the scopes above open no events.
-void register_log_events();
+/// Registers the log events and returns PETSc's error code (errors stand above this header). Session calls it once
+/// PETSc is up, so that all ranks number the events alike. Before that the scopes above open no events.
+int register_log_events();
 
 /// One more message, of the present phase.
 void count_message(std::size_t bytes);

@@ -88,7 +88,7 @@ Session::Session(int& argc, char**& argv) {
 
   initialise_petsc();
   return_petsc_errors();
-  register_log_events();
+  check(register_log_events());
   note_run_facts(MPI_COMM_WORLD);
 }
 

@@ -84,7 +84,7 @@ class Settings {
   void take_override(const std::string& text);
   const Entry& entry(std::string_view name) const;
   Entry& entry(std::string_view name);
-  bool holds(const Clause& clause) const;
+  bool holds(const When& clause) const;
 
   std::shared_ptr<const Options> options_;
   std::string source_;
