@@ -11,7 +11,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json key_of(const Option& option) {
-  constexpr const char* types[] = {"flag", "whole number", "number", "word"};
+  constexpr const char* types[] = {"flag",         "whole number",          "number",
+                                   "word",         "list of whole numbers", "list of numbers",
+                                   "list of words"};  // in the order of OptionValue
+  static_assert(std::size(types) == std::variant_size_v<OptionValue>);
   constexpr const char* roles[] = {"run",    "model", "data",
                                    "output", "free",  "permission"};  // in the order of Role
   Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
@@ -20,6 +23,7 @@ Json key_of(const Option& option) {
   if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
+  if (option.not_empty) key["not_empty"] = true;
   key["role"] = roles[option.role];
   if (!option.when.clauses.empty()) key["when"] = option.when.text();
   return key;

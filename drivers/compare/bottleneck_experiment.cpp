@@ -38,7 +38,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
                   static_cast<std::size_t>(settings.integer("bottleneck.components")),
                   settings.real("bottleneck.noise"),
                   static_cast<std::size_t>(settings.integer("bottleneck.neighbours"))},
-      epochs_(integer_list(settings, "bottleneck.epochs", 0)),
+      epochs_(settings.integers("bottleneck.epochs")),
       token_(settings.count("bottleneck.token")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed")), "noise on states") {
   const auto samples = problem.members().size();

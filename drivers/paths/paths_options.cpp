@@ -1,5 +1,6 @@
 #include "drivers/paths/paths_options.hpp"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,22 +19,29 @@ void declare_markov(Options& options) {
        .choices = {"four_paths", "two_paths"}});
   options.declare(
       {.name = "paths.draws",
-       .fallback = std::string(),
+       .fallback = std::vector<long>{},
        .doc = "seeds of training examples, test examples, heads of layer 1 and of layer 2 (published: 27, "
-              "59, 147, 247), instead of s, s + 100, s + 200, s + 300; empty: those of paths.seeds"});
+              "59, 147, 247), instead of s, s + 100, s + 200, s + 300; empty: those of paths.seeds",
+       .minimum = 0,
+       .maximum = std::numeric_limits<int>::max()});
 }
 
 void declare_samplers(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(
       {.name = "paths.samplers",
-       .fallback = std::string("wishart, hmc"),
+       .fallback = std::vector<std::string>{"wishart", "hmc"},
        .doc =
            "wishart: a random walk through the exact posterior of the order parameters, for widths from the "
-           "number of paths on; hmc: Hamiltonian Monte Carlo on all weights"});
+           "number of paths on; hmc: Hamiltonian Monte Carlo on all weights",
+       .choices = {"wishart", "hmc"},
+       .not_empty = true});
   declare({.name = "paths.sampled_widths",
-           .fallback = std::string(),
-           .doc = "those of paths.widths that are sampled; empty: all of them"});
+           .fallback = std::vector<double>{},
+           .doc = "those of paths.widths that are sampled; empty: all of them",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true});
   declare({.name = "paths.chains",
            .fallback = 4L,
            .doc = "chains of each sampler; they are shared out to the ranks",
@@ -68,11 +76,19 @@ void declare_theory(Options& options) {
            .doc = "further examples, whose targets are predicted",
            .minimum = 2});
   declare({.name = "paths.widths",
-           .fallback = std::string("10, 30, 50, 100, 300, 500, 1000"),
-           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed, too"});
+           .fallback = std::vector<double>{10, 30, 50, 100, 300, 500, 1000},
+           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed, too",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true,
+           .not_empty = true});
   declare({.name = "paths.temperatures",
-           .fallback = std::string("0.01"),
-           .doc = "noise variances T of the targets"});
+           .fallback = std::vector<double>{0.01},
+           .doc = "noise variances T of the targets",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true,
+           .not_empty = true});
   declare({.name = "paths.components",
            .fallback = 30L,
            .doc = "principal components of the kernels whose overlap with the targets is stored",
@@ -119,8 +135,10 @@ void declare_paths(Options& options) {
                   "(published: 0.8)",
            .when = When{"paths.task", {"markov", "surrogate"}}});
   declare({.name = "paths.seeds",
-           .fallback = std::string(),
-           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone"});
+           .fallback = std::vector<long>{},
+           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max()});
   options.declare_when(When{"paths.study", Not{"train"}}, declare_theory);
   options.declare_when(When{"paths.study", "train"}, declare_path_training);
   declare({.name = "paths.random_orders",

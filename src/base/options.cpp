@@ -39,18 +39,33 @@ std::string left_column(const Option& option) {
   return "  " + option.name + (value.empty() ? " =" : " = " + value);
 }
 
-// "whole number >= 1; layers", "dot | l2; only with attention.causal", ...
-std::string allowed(const Option& option) {
-  std::string text;
-  if (std::holds_alternative<bool>(option.fallback)) {
-    text = "true | false";
-  } else if (std::holds_alternative<std::string>(option.fallback)) {
-    for (const std::string& choice : option.choices) text += (text.empty() ? "" : " | ") + choice;
-    if (text.empty()) text = "text";
-  } else {
-    text = std::holds_alternative<long>(option.fallback) ? "whole number" : "number";
-    if (const std::string range = range_text(option); !range.empty()) text += " " + range;
+// What may stand for each alternative of OptionValue.
+std::string kind_of_value(const Option& option) {
+  std::string choices;
+  for (const std::string& choice : option.choices) choices += (choices.empty() ? "" : " | ") + choice;
+  switch (option.fallback.index()) {
+    case 0:
+      return "true | false";
+    case 1:
+      return "whole number";
+    case 2:
+      return "number";
+    case 3:
+      return choices.empty() ? "text" : choices;
+    case 4:
+      return "list of whole numbers";
+    case 5:
+      return "list of numbers";
+    default:
+      return "list of " + (choices.empty() ? "words" : choices);
   }
+}
+
+// "whole number >= 1; layers", "dot | l2; only with attention.causal", "list of numbers > 0; not empty", ...
+std::string allowed(const Option& option) {
+  std::string text = kind_of_value(option);
+  if (const std::string range = range_text(option); !range.empty()) text += " " + range;
+  if (option.not_empty) text += "; not empty";
   if (!option.unit.empty()) text += "; " + option.unit;
   if (!option.when.clauses.empty()) text += "; only with " + option.when.text();
   return text;
@@ -99,7 +114,8 @@ void Options::declare(Option option) {
   if (const std::string why = objection(option, option.fallback); !why.empty())
     throw std::logic_error("option " + option.name + ": its default " + value_text(option.fallback) + " " +
                            why);
-  if (!deck_can_hold(value_text(option.fallback)))
+  const std::string text = value_text(option.fallback);
+  if (!deck_can_hold(text) || parse_value(option, text) != option.fallback)
     throw std::logic_error("option " + option.name + ": its default cannot be written in a deck");
   option.when = scope_ && option.when;
   options_.push_back(std::move(option));

@@ -126,6 +126,18 @@ const std::string& Settings::word(std::string_view name) const {
   return value_of<std::string>(value(name), name, "a word");
 }
 
+const std::vector<long>& Settings::integers(std::string_view name) const {
+  return value_of<std::vector<long>>(value(name), name, "a list of whole numbers");
+}
+
+const std::vector<double>& Settings::reals(std::string_view name) const {
+  return value_of<std::vector<double>>(value(name), name, "a list of real numbers");
+}
+
+const std::vector<std::string>& Settings::words(std::string_view name) const {
+  return value_of<std::vector<std::string>>(value(name), name, "a list of words");
+}
+
 const OptionValue& Settings::value(std::string_view name) const {
   return entry(name).value;
 }

@@ -43,6 +43,9 @@ class Settings {
   int count(std::string_view name) const;
   double real(std::string_view name) const;
   const std::string& word(std::string_view name) const;
+  const std::vector<long>& integers(std::string_view name) const;
+  const std::vector<double>& reals(std::string_view name) const;
+  const std::vector<std::string>& words(std::string_view name) const;
   const OptionValue& value(std::string_view name) const;
   /// Whether deck, command line or `with` gave it.
   bool given(std::string_view name) const;

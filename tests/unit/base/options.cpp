@@ -24,6 +24,14 @@ TEST(Options, refuse_wrong_declarations) {
   EXPECT_THROW(one({.name = "a.b", .fallback = "#", .doc = ""}), std::logic_error);
   EXPECT_THROW(one({.name = "a.b", .fallback = 0L, .doc = "", .minimum = 1}), std::logic_error);
   EXPECT_THROW(one({.name = "a.b", .fallback = "x", .doc = "", .choices = {"y"}}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<long>{1, 1}, .doc = ""}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<long>{}, .doc = "", .not_empty = true}),
+               std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<std::string>{"y"}, .doc = "", .choices = {"x"}}),
+               std::logic_error);
+  // It would be read as two items.
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<std::string>{"x y"}, .doc = ""}),
+               std::logic_error);
   Options options(declare_small);
   EXPECT_EQ(options.all().size(), 7U);
   EXPECT_THROW(options.declare({.name = "a.b", .fallback = 1L, .doc = ""}), std::logic_error);  // too late
@@ -93,6 +101,27 @@ TEST(OptionsHelp, teaches_every_key_in_aligned_columns) {
   EXPECT_THAT(help, HasSubstr("  attention.kernel = dot    How queries meet keys. (dot | l2)\n"));
   EXPECT_THAT(help, HasSubstr("  attention.causal = false  Hides later tokens. (true | false)\n"));
   EXPECT_THAT(help, HasSubstr("  output.file =             Where to write. (text)\n"));
+}
+
+TEST(OptionsHelp, says_what_the_items_of_a_list_may_be) {
+  const std::string help = options_help(Options([](Options& o) {
+    o.declare({.name = "a.seeds",
+               .fallback = std::vector<long>{1, 2},
+               .doc = "Seeds.",
+               .minimum = 0,
+               .not_empty = true});
+    o.declare(
+        {.name = "a.sizes", .fallback = std::vector<double>{}, .doc = "Sizes.", .unit = "m", .minimum = 0});
+    o.declare({.name = "a.parts",
+               .fallback = std::vector<std::string>{"x"},
+               .doc = "Parts.",
+               .choices = {"x", "y"}});
+    o.declare({.name = "a.names", .fallback = std::vector<std::string>{}, .doc = "Names."});
+  }));
+  EXPECT_THAT(help, HasSubstr("  a.seeds = 1, 2  Seeds. (list of whole numbers >= 0; not empty)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.sizes =       Sizes. (list of numbers >= 0; m)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.parts = x     Parts. (list of x | y)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.names =       Names. (list of words)\n"));
 }
 
 TEST(OptionsHelp, says_when_an_option_counts) {
