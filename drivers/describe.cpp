@@ -24,7 +24,7 @@ Json key_of(const Option& option) {
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
   if (option.not_empty) key["not_empty"] = true;
-  key["role"] = roles[option.role];
+  key["role"] = roles[static_cast<std::size_t>(option.role)];
   if (!option.when.clauses.empty()) key["when"] = option.when.text();
   return key;
 }

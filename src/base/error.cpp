@@ -89,7 +89,7 @@ void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
 
   int head[2] = {static_cast<int>(code), static_cast<int>(why.size())};
   check_mpi(MPI_Bcast(head, 2, MPI_INT, speaker, comm));
-  std::string text = rank == speaker ? why : std::string(static_cast<std::size_t>(head[1]), ' ');
+  std::string text = rank == speaker ? why : std::string(head[1], ' ');
   check_mpi(MPI_Bcast(text.data(), head[1], MPI_CHAR, speaker, comm));
   throw_as(static_cast<ExitCode>(head[0]), text);
 }
@@ -119,8 +119,7 @@ void check_mpi(int code, std::source_location where) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error(ExitCode::failure,
-              "MPI: " + std::string(text, static_cast<std::size_t>(length)) + ", called at " + place(where));
+  throw Error(ExitCode::failure, "MPI: " + std::string(text, length) + ", called at " + place(where));
 }
 
 PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept {

@@ -16,7 +16,8 @@ namespace fluxformer {
 
 namespace {
 
-/// The limit of the control group (version 2, then 1), as Linux shows it within a container; infinite without one.
+/// Memory limit of the control group (version 2, then 1) as Linux shows it in a container; infinite without
+/// one.
 double memory_of_group() {
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);

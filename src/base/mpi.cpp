@@ -10,22 +10,18 @@ namespace {
 
 constexpr std::size_t most_numbers = std::numeric_limits<int>::max() / 2;  // in one call
 
-/// Calls `with` for one part of `numbers` after another.
+/// Calls `with` for each part of `numbers`, one after another.
 template <class T, class With>
 void in_parts(std::span<T> numbers, With&& with) {
   for (; !numbers.empty(); numbers = numbers.subspan(std::min(most_numbers, numbers.size())))
     with(numbers.first(std::min(most_numbers, numbers.size())));
 }
 
-int count(std::span<const double> part) {
-  return static_cast<int>(part.size());
-}
-
 void reduce(std::span<double> numbers, MPI_Op operation, MPI_Comm comm) {
   if (mpi::size(comm) == 1) return;
   const InPhase phase(Phase::reduction);
   in_parts(numbers, [&](std::span<double> part) {
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, part.data(), count(part), MPI_DOUBLE, operation, comm));
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, part.data(), part.size(), MPI_DOUBLE, operation, comm));
     count_message(part.size_bytes());
   });
 }
@@ -58,13 +54,13 @@ void largest_over_ranks(std::span<double> numbers, MPI_Comm comm) {
 
 void send_numbers(std::span<const double> numbers, int to, int tag, MPI_Comm comm) {
   in_parts(numbers, [&](std::span<const double> part) {
-    check_mpi(MPI_Send(part.data(), count(part), MPI_DOUBLE, to, tag, comm));
+    check_mpi(MPI_Send(part.data(), part.size(), MPI_DOUBLE, to, tag, comm));
   });
 }
 
 void receive_numbers(std::span<double> numbers, int from, int tag, MPI_Comm comm) {
   in_parts(numbers, [&](std::span<double> part) {
-    check_mpi(MPI_Recv(part.data(), count(part), MPI_DOUBLE, from, tag, comm, MPI_STATUS_IGNORE));
+    check_mpi(MPI_Recv(part.data(), part.size(), MPI_DOUBLE, from, tag, comm, MPI_STATUS_IGNORE));
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Rank and size of a communicator, and sums, maxima and messages of any length: MPI counts in int, so long arrays
-// go in parts.
+// Rank and size of a communicator, and sums, maxima and messages of any length: MPI counts in int, so long
+// arrays go in parts.
 
 #include <mpi.h>
 

@@ -12,8 +12,8 @@
 
 namespace fluxformer {
 
-/// Flag, whole number, real number or word, or a list of one of the last three; the alternative in use is the type of
-/// the option.
+/// Flag, whole number, real number or word, or a list of one of the last three; the alternative in use is the
+/// type of the option.
 using OptionValue = std::variant<bool, long, double, std::string, std::vector<long>, std::vector<double>,
                                  std::vector<std::string>>;
 
@@ -66,8 +66,8 @@ enum class Role {
   permission  ///< what the user allows: may change, and is not taken from stored settings
 };
 
-/// One option, "section.key". The type of `fallback` is the type of the option. Range and choices hold for each item of
-/// a list, which has no item twice.
+/// One option, "section.key". The type of `fallback` is the type of the option. Range and choices hold for
+/// each item of a list, which has no item twice.
 struct Option {
   std::string name;
   OptionValue fallback;   ///< the default
@@ -82,9 +82,10 @@ struct Option {
   Role role = Role::run;
 };
 
-/// Reads a value of the option's type; commas and blanks separate the items of a list. Throws BadInput "name = text:
-/// must be ..." (for an item "name = text: 'item' must be ...") if the text is not of that type, not finite, out of
-/// range, or none of the choices, and if a list has an item twice or lacks the item that it must have. Not collective.
+/// Reads a value of the option's type; commas and blanks separate the items of a list. Throws BadInput "name
+/// = text: must be ..." (for an item "name = text: 'item' must be ...") if the text is not of that type, not
+/// finite, out of range, or none of the choices, and if a list has an item twice or lacks the item that it
+/// must have. Not collective.
 OptionValue parse_value(const Option& option, const std::string& text);
 
 /// Returns "" if the option allows `value` (of its own type), else what is allowed: "must be >= 0 (metres)".

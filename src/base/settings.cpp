@@ -17,7 +17,7 @@ std::string petsc_key(const std::string& name) {
   return name.substr(petsc_section.size());
 }
 
-/// Those that choose how the run is computed; the others print or write.
+/// Options that choose how the run is computed, without those that print or write.
 SolverOptions choices(const SolverOptions& options) {
   SolverOptions chosen;
   for (const auto& [name, value] : options)
