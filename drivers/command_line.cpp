@@ -12,12 +12,12 @@
 #include <iostream>
 #include <thread>
 
+#include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/option.hpp"
-#include "base/options_help.hpp"
-#include "base/petsc_failure.hpp"
+#include "base/options.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
-#include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
@@ -147,7 +147,7 @@ void refuse_unused(const std::vector<std::string>& unused) {
 
 int run_experiment(const ExperimentEntry& entry, const Settings& settings, const RunContext& context,
                    const Arguments& arguments) {
-  const bool root = RankOf(context.comm).root();
+  const bool root = mpi::is_root(context.comm);
   const auto experiment = entry.make(settings, context);
   // All solvers are set up, so PETSc has looked up every option it knows.
   refuse_unused(remove_unused_petsc_options(settings.petsc()));
@@ -238,7 +238,7 @@ std::string in_one_line(std::string message) {
 int run_command_line(int argc, char** argv) {
   std::set_terminate(end_at_once);
   const MPI_Comm comm = MPI_COMM_WORLD;
-  const bool root = RankOf(comm).root();
+  const bool root = mpi::is_root(comm);
   try {
     return run(argc, argv, comm, root);
   } catch (const Error& e) {

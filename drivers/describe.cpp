@@ -10,8 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json key_of(const Option& option, const Condition& condition) {
-  constexpr const char* types[] = {"flag", "whole number", "number", "word"};
+Json key_of(const Option& option) {
+  constexpr const char* types[] = {"flag",         "whole number",          "number",
+                                   "word",         "list of whole numbers", "list of numbers",
+                                   "list of words"};  // in the order of OptionValue
+  static_assert(std::size(types) == std::variant_size_v<OptionValue>);
   constexpr const char* roles[] = {"run",    "model", "data",
                                    "output", "free",  "permission"};  // in the order of Role
   Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
@@ -20,8 +23,9 @@ Json key_of(const Option& option, const Condition& condition) {
   if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
   if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
   if (!option.choices.empty()) key["choices"] = option.choices;
-  key["role"] = roles[option.role];
-  if (!condition.empty()) key["when"] = condition_text(condition);
+  if (option.not_empty) key["not_empty"] = true;
+  key["role"] = roles[static_cast<std::size_t>(option.role)];
+  if (!option.when.clauses.empty()) key["when"] = option.when.text();
   return key;
 }
 
@@ -30,7 +34,7 @@ Json experiment_of(const ExperimentEntry& entry) {
   io::Description files;
   entry.describe(files);
   Json keys = Json::array(), variables = Json::array();
-  for (const auto& option : options.all()) keys.push_back(key_of(option, options.condition(option.name)));
+  for (const auto& option : options.all()) keys.push_back(key_of(option));
   for (const auto& one : files.entries())
     variables.push_back(
         {{"path", one.path}, {"axes", one.axes}, {"unit", one.unit}, {"meaning", one.meaning}});

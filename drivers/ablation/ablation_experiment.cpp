@@ -13,7 +13,6 @@
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/study_record.hpp"
 #include "drivers/train/train_checks.hpp"
@@ -81,16 +80,13 @@ class AblationExperiment final : public Experiment {
 };
 
 AblationExperiment::AblationExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), seeds_(integer_list(settings, "ablation.seeds", 0)) {
+    : settings_(settings), context_(context), seeds_(settings.integers("ablation.seeds")) {
   refuse_what_variants_decide(settings);
   for (const auto& [key, by] : decided) settings_.leave_to_file(key);
-  for (const auto& kind : word_list(settings, "ablation.models", {"transformer", "pde"}))
-    for (const auto& residual : word_list(settings, "ablation.residual", {"on", "off"}))
-      for (const auto& norm : word_list(settings, "ablation.norm", {"none", "pre", "post"}))
+  for (const auto& kind : settings.words("ablation.models"))
+    for (const auto& residual : settings.words("ablation.residual"))
+      for (const auto& norm : settings.words("ablation.norm"))
         variants_.push_back({kind, residual == "on", norm});
-  if (variants_.empty() || seeds_.empty())
-    throw BadInput(
-        "ablation.seeds, ablation.models, ablation.residual, ablation.norm: none of them may be empty");
 
   if (settings.count("mesh.ranks_depth") > 1)
     throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +

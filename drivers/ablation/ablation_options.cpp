@@ -1,5 +1,6 @@
 #include "drivers/ablation/ablation_options.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "drivers/common/data_options.hpp"
@@ -12,18 +13,28 @@ namespace fluxformer {
 void declare_ablation(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "ablation.models",
-           .fallback = std::string("transformer, pde"),
-           .doc = "models to train: transformer, pde; all with one depth cell per layer; model.knots and "
-                  "equation.kappa apply to the pde only"});
+           .fallback = std::vector<std::string>{"transformer", "pde"},
+           .doc =
+               "models to train, all with one depth cell per layer; model.knots and equation.kappa apply to "
+               "the pde only",
+           .choices = {"transformer", "pde"},
+           .not_empty = true});
   declare({.name = "ablation.residual",
-           .fallback = std::string("on, off"),
-           .doc = "whether each sub-layer adds to the state or replaces it: on, off"});
+           .fallback = std::vector<std::string>{"on", "off"},
+           .doc = "whether each sub-layer adds to the state (on) or replaces it (off)",
+           .choices = {"on", "off"},
+           .not_empty = true});
   declare({.name = "ablation.norm",
-           .fallback = std::string("none, pre, post"),
-           .doc = "placement of LayerNorm: none, pre, post"});
+           .fallback = std::vector<std::string>{"none", "pre", "post"},
+           .doc = "placements of LayerNorm",
+           .choices = {"none", "pre", "post"},
+           .not_empty = true});
   declare({.name = "ablation.seeds",
-           .fallback = std::string("1, 2, 3"),
-           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed"});
+           .fallback = std::vector<long>{1, 2, 3},
+           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max(),
+           .not_empty = true});
   declare(
       {.name = "ablation.diverged",
        .fallback = 10.0,

@@ -41,7 +41,7 @@ void declare_data_options(Options& options) {
   declare({.name = "data.file",
            .fallback = std::string(),
            .doc = "token file (HDF5) with ids or features of the samples",
-           .when = "data.set = tokens",
+           .when = When{"data.set", "tokens"},
            .role = Role::free});
   declare_of_tokens(
       {.name = "data.tokens",
@@ -49,7 +49,7 @@ void declare_data_options(Options& options) {
        .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels; "
               "whole: it is a single token",
        .choices = {"patches", "rows", "pixels", "whole"},
-       .when = "data.set = digits | mnist | omniglot"});
+       .when = When{"data.set", {"digits", "mnist", "omniglot"}}});
   declare_of_tokens(
       {.name = "data.length",
        .fallback = 256L,
@@ -57,40 +57,40 @@ void declare_data_options(Options& options) {
               "samples are truncated only if the key is given",
        .unit = "tokens",
        .minimum = 1,
-       .when = "data.set = 20news | topics | tokens"});
+       .when = When{"data.set", {"20news", "topics", "tokens"}}});
   declare({.name = "data.vocabulary",
            .fallback = 20000L,
            .doc = "text: largest size of the vocabulary, which is built from the training split",
            .unit = "words",
            .minimum = 3,
-           .when = "data.set = 20news | topics"});
+           .when = When{"data.set", {"20news", "topics"}}});
   declare({.name = "data.least_count",
            .fallback = 2L,
            .doc = "text: a word must occur in at least this many training documents to enter the vocabulary",
            .minimum = 1,
-           .when = "data.set = 20news | topics"});
+           .when = When{"data.set", {"20news", "topics"}}});
   declare_of_tokens({.name = "data.headers",
                      .fallback = true,
                      .doc = "20news: keep the lines before the first blank one",
-                     .when = "data.set = 20news"});
+                     .when = When{"data.set", "20news"}});
   declare_of_tokens({.name = "data.quotes",
                      .fallback = true,
                      .doc = "20news: keep text quoted from other posts",
-                     .when = "data.set = 20news"});
+                     .when = When{"data.set", "20news"}});
   declare_of_tokens({.name = "data.footers",
                      .fallback = true,
                      .doc = "20news: keep signatures",
-                     .when = "data.set = 20news"});
+                     .when = When{"data.set", "20news"}});
   declare_of_tokens({.name = "data.alphabets",
                      .fallback = 0L,
                      .doc = "omniglot: use the first n alphabets, whose characters are the classes; 0: all",
                      .minimum = 0,
-                     .when = "data.set = omniglot"});
+                     .when = When{"data.set", "omniglot"}});
   declare_of_tokens({.name = "data.classes",
                      .fallback = 20L,
                      .doc = "topics: number of classes",
                      .minimum = 2,
-                     .when = "data.set = topics"});
+                     .when = When{"data.set", "topics"}});
 }
 
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,

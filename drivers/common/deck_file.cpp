@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/archive_reader.hpp"
 #include "io/from_root.hpp"
 #include "io/layout.hpp"
@@ -43,7 +43,7 @@ std::string read_text(const std::string& path) {
 }  // namespace
 
 Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::string& experiment) {
-  auto text = io::from_root(comm, RankOf(comm).root(), [&] { return read_text(path); });
+  auto text = io::from_root(comm, mpi::is_root(comm), [&] { return read_text(path); });
   if (!is_hdf5(text)) return {std::move(text)};
   const io::ArchiveReader archive(comm, path, "deck ");
   if (!archive.has_attribute(names::settings))

@@ -98,7 +98,7 @@ void declare_model_options(Options& options) {
                     .fallback = std::string("shared"),
                     .doc = "macaron: the two half steps of the reaction share weights or have their own",
                     .choices = {"shared", "own"},
-                    .when = "depth.order = macaron"});
+                    .when = When{"depth.order", "macaron"}});
   declare_of_model({.name = "depth.subflow",
                     .fallback = std::string("euler"),
                     .doc =
@@ -125,7 +125,7 @@ void declare_model_options(Options& options) {
                     .fallback = 20L,
                     .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",
                     .minimum = 1,
-                    .when = "attention.normalisation = sinkhorn"});
+                    .when = When{"attention.normalisation", "sinkhorn"}});
   declare_of_model({.name = "attention.causal",
                     .fallback = false,
                     .doc = "causal mask: a token attends only to itself and earlier tokens"});
@@ -169,11 +169,11 @@ void declare_model_options(Options& options) {
            .fallback = 1.0,
            .doc = "identity weights: inverse temperature, the logits are beta q.k",
            .minimum = 0,
-           .when = "model.initial = identity"});
+           .when = When{"model.initial", "identity"}});
   declare({.name = "model.value",
            .fallback = 1.0,
            .doc = "identity weights: W_V is this times the identity",
-           .when = "model.initial = identity"});
+           .when = When{"model.initial", "identity"}});
   declare({.name = "model.seed", .fallback = 1L, .doc = "seed of the initial weights", .minimum = 0});
 
   declare(precision_option());

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/archive_reader.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
@@ -66,7 +66,7 @@ std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settin
 
   const bool overwrite = settings.flag("output.overwrite");
   collectively(comm, [&] {
-    if (overwrite || own != 0 || !RankOf(comm).root() || exists(output)) return;
+    if (overwrite || own != 0 || !mpi::is_root(comm) || exists(output)) return;
     for (const auto& path : claim.side_files)
       if (exists(path))
         throw BadInput("output.file: " + path +
@@ -79,7 +79,7 @@ std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settin
 
 void remove_interrupted(MPI_Comm comm, const Settings& settings) {
   collectively(comm, [&] {
-    if (!RankOf(comm).root()) return;
+    if (!mpi::is_root(comm)) return;
     const auto interrupted = io::incomplete_path(settings.word("output.file"), names::interrupted);
     for (const auto& path : {interrupted, io::side_car_path(interrupted)}) std::filesystem::remove(path);
   });

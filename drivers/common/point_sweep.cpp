@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/progress.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "io/digest.hpp"
 
@@ -63,18 +62,18 @@ void PointSweep::announce_restart() const {
 }
 
 void PointSweep::advance() {
-  const RankOf me(context_.comm);
+  const int rank = mpi::rank(context_.comm), ranks = mpi::size(context_.comm);
   const int together = points_.ranks_of_point();
   const std::size_t first = found_.size(),
-                    count = std::min(points_.count() - first, static_cast<std::size_t>(me.ranks / together));
-  const auto here = static_cast<std::size_t>(me.rank / together);
+                    count = std::min(points_.count() - first, static_cast<std::size_t>(ranks / together));
+  const auto here = static_cast<std::size_t>(rank / together);
   std::vector<std::vector<double>> next(count);
   std::vector<double> seconds(count);
   collectively(context_.comm, [&] {
     if (here >= count) return;
     const Stopwatch watch;
     auto numbers = points_.measure(first + here);
-    if (me.rank % together != 0) return;
+    if (rank % together != 0) return;
     next[here] = std::move(numbers);
     seconds[here] = watch.seconds();
   });

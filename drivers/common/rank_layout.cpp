@@ -3,13 +3,13 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
 
 Replica checked_replica(MPI_Comm comm, int ranks_token, int stages) {
-  const int ranks = RankOf(comm).ranks;
+  const int ranks = mpi::size(comm);
   const std::string tokens = "mesh.ranks_token = " + std::to_string(ranks_token);
   if (ranks_token > ranks || stages > ranks || ranks % (ranks_token * stages) != 0)
     throw BadInput((stages == 1 ? tokens + ": must divide"
@@ -21,7 +21,7 @@ Replica checked_replica(MPI_Comm comm, int ranks_token, int stages) {
 
 Communicator split(MPI_Comm comm, int colour) {
   MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm, colour, RankOf(comm).rank, &part));
+  check_mpi(MPI_Comm_split(comm, colour, mpi::rank(comm), &part));
   return Communicator(part);
 }
 
@@ -30,11 +30,11 @@ Communicator split(MPI_Comm comm, int colour) {
 RankLayout::RankLayout(MPI_Comm comm, int ranks_token, int ranks_depth)
     : replica(checked_replica(comm, ranks_token, ranks_depth)),
       stages(ranks_depth),
-      stage(RankOf(comm).rank / ranks_token % ranks_depth),
-      line(split(comm, RankOf(comm).rank / ranks_token)) {
+      stage(mpi::rank(comm) / ranks_token % ranks_depth),
+      line(split(comm, mpi::rank(comm) / ranks_token)) {
   if (stages == 1) return;
   same_stage_ = split(comm, stage);
-  depth_ = split(comm, replica.index * ranks_token + RankOf(line).rank);
+  depth_ = split(comm, replica.index * ranks_token + mpi::rank(line));
 }
 
 TrainingRanks RankLayout::of_training(MPI_Comm comm) const {

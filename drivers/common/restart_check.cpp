@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 
@@ -44,7 +44,7 @@ std::string difference(const Settings& settings, const std::string& resolved, co
 std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings) {
   auto checkpoint = open_checkpoint(comm, settings);
   if (!checkpoint) return {};
-  if (!checkpoint->newer_failed().empty() && RankOf(comm).root())
+  if (!checkpoint->newer_failed().empty() && mpi::is_root(comm))
     std::cerr << "fluxformer: the checkpoint before it is used: " << checkpoint->newer_failed() << '\n';
   const auto other = difference(settings, checkpoint->text("settings"), "the " + checkpoint->called());
   if (!other.empty()) throw BadInput(other);

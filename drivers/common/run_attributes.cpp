@@ -1,7 +1,7 @@
 #include "drivers/common/run_attributes.hpp"
 
+#include "base/mpi.hpp"
 #include "base/provenance.hpp"
-#include "base/rank_of.hpp"
 #include "io/layout.hpp"
 #include "operators/kernels/blas.hpp"
 
@@ -15,7 +15,7 @@ std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const Set
       {names::deck, context.deck},
       {names::settings, settings.resolved()},
       {names::seed, settings.integer("run.seed")},
-      {names::ranks, static_cast<long>(RankOf(context.comm).ranks)},
+      {names::ranks, static_cast<long>(mpi::size(context.comm))},
       {names::blas, blas_description()},
       {names::cites, context.cites}};
   for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);

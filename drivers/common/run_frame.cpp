@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "base/session.hpp"
 #include "io/file_names.hpp"
 #include "operators/kernels/blas.hpp"
@@ -13,7 +13,7 @@
 namespace fluxformer {
 
 RunFrame::RunFrame(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), root_(RankOf(context.comm).root()) {
+    : settings_(settings), context_(context), root_(mpi::is_root(context.comm)) {
   const auto& output = settings.word("output.file");
   if (output.empty()) throw BadInput("output.file: is empty; give the name of the file to write");
   const std::filesystem::path longest = io::previous_checkpoint_path(output);  // of all files beside it

@@ -10,7 +10,7 @@
 #include "analysis/attention/attention_variables.hpp"
 #include "analysis/attention/layer_attention.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"

@@ -36,7 +36,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       estimators_{settings.integer("bottleneck.bins"), settings.integer("bottleneck.components"),
                   settings.real("bottleneck.noise"), settings.integer("bottleneck.neighbours")},
-      epochs_(integer_list(settings, "bottleneck.epochs", 0)),
+      epochs_(settings.integers("bottleneck.epochs")),
       token_(settings.count("bottleneck.token")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed")), "noise on states") {
   const Index samples = std::ssize(problem.members());

@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "io/archive_reader.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
@@ -97,8 +96,7 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
 }
 
 ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
-    : comm_(comm), needs_(needs), seeds_(integer_list(settings, "models.seeds", 0)) {
-  if (seeds_.empty()) throw BadInput("models.seeds: no seed given");
+    : comm_(comm), needs_(needs), seeds_(settings.integers("models.seeds")) {
   const bool alone = needs == ModelNeeds::states && !settings.word("models.independent").empty();
   if (settings.word("models.transformer").empty() && !alone)
     throw BadInput("models.transformer: no file given");

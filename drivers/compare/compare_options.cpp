@@ -1,36 +1,22 @@
 #include "drivers/compare/compare_options.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <sstream>
+#include <limits>
+#include <utility>
 
-#include "base/error.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
 namespace {
 
-std::vector<std::string> split(std::string text) {
-  std::ranges::replace(text, ',', ' ');
-  std::istringstream words(text);
-  std::vector<std::string> list;
-  for (std::string word; words >> word;) list.push_back(word);
-  return list;
-}
-
-template <class T>
-void refuse_twice(const std::vector<T>& list, const std::string& key, const std::string& text) {
-  for (std::size_t j = 0; j < list.size(); ++j)
-    if (std::find(list.begin(), list.begin() + j, list[j]) != list.begin() + j)
-      throw BadInput(key + " = " + text + ": contains duplicates");
-}
-
 void declare_models(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "models.seeds",
-           .fallback = std::string("1"),
-           .doc = "seeds of the trained models, e.g. 1, 2, 3; each replaces {seed} in the file names"});
+           .fallback = std::vector<long>{1},
+           .doc = "seeds of the trained models, e.g. 1, 2, 3; each replaces {seed} in the file names",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max(),
+           .not_empty = true});
   declare({.name = "models.transformer",
            .fallback = std::string(),
            .doc = "HDF5 file of the trained Transformer, e.g. out/transformer_{seed}.h5"});
@@ -85,58 +71,12 @@ void declare_compare_options(Options& options, const std::string& file) {
 
 Option epochs_option(const std::string& name) {
   return {.name = name,
-          .fallback = std::string(),
+          .fallback = std::vector<long>{},
           .doc =
               "training epochs whose weight snapshots (output.snapshots of train) are analysed too, e.g. 0, "
-              "1, 2; empty: none"};
-}
-
-std::vector<double> number_list(const Settings& settings, const std::string& key, double minimum,
-                                double maximum) {
-  const auto& text = settings.word(key);
-  std::vector<double> list;
-  for (const auto& word : split(text)) {
-    std::size_t used = 0;
-    double value = 0;
-    try {
-      value = std::stod(word, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used != word.size() || !(value >= minimum && value <= maximum)) {
-      std::ostringstream range;
-      range << key << " = " << text << ": '" << word << "' must be a number from " << minimum << " to "
-            << maximum;
-      throw BadInput(range.str());
-    }
-    list.push_back(value);
-  }
-  refuse_twice(list, key, text);
-  return list;
-}
-
-std::vector<long> integer_list(const Settings& settings, const std::string& key, long minimum) {
-  std::vector<long> list;
-  for (const double value : number_list(settings, key, static_cast<double>(minimum), 2147483647)) {
-    if (value != std::floor(value))
-      throw BadInput(key + " = " + settings.word(key) + ": must be whole numbers");
-    list.push_back(static_cast<long>(value));
-  }
-  return list;
-}
-
-std::vector<std::string> word_list(const Settings& settings, const std::string& key,
-                                   const std::vector<std::string>& known) {
-  const auto& text = settings.word(key);
-  auto list = split(text);
-  for (const auto& word : list) {
-    if (std::ranges::find(known, word) != known.end()) continue;
-    std::string allowed;
-    for (const auto& name : known) allowed += (allowed.empty() ? "" : ", ") + name;
-    throw BadInput(key + " = " + text + ": '" + word + "' is none of " + allowed);
-  }
-  refuse_twice(list, key, text);
-  return list;
+              "1, 2; empty: none",
+          .minimum = 0,
+          .maximum = std::numeric_limits<int>::max()};
 }
 
 }  // namespace fluxformer

@@ -52,7 +52,7 @@ class GradientFlow final : public Comparison {
 
 GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
-      epochs_(integer_list(settings, "gradient.epochs", 0)),
+      epochs_(settings.integers("gradient.epochs")),
       jacobian_samples_(static_cast<std::size_t>(settings.integer("gradient.jacobian_samples"))),
       plan_{.steps = settings.count("gradient.steps"),
             .exponents = settings.count("gradient.exponents"),

@@ -20,31 +20,47 @@ namespace {
 struct Levels {
   const char* key;
   const io::Variable& axis;
-  const char *fallback, *doc;
+  std::vector<double> fallback;
+  const char* doc;
   double maximum;
   bool of_features;
 };
 constexpr double any = 1e6;
 const Levels level_keys[] = {
-    {"perturbation.noise", measured::noise_level, "0.1, 0.2, 0.5, 1, 2",
+    {"perturbation.noise",
+     measured::noise_level,
+     {0.1, 0.2, 0.5, 1, 2},
      "standard deviations of Gaussian noise on the embedded input, relative to its root mean square in the "
      "sample; empty: none, as in the other lists",
-     any, false},
-    {"perturbation.dropped", measured::dropped_share, "0.1, 0.25, 0.5, 0.75",
+     any,
+     false},
+    {"perturbation.dropped",
+     measured::dropped_share,
+     {0.1, 0.25, 0.5, 0.75},
      "fractions of the tokens that are blanked: features set to 0 (the mean pixel of images), words to <unk>",
-     1, false},
-    {"perturbation.attack", measured::attack_level, "0.01, 0.02, 0.05, 0.1",
+     1,
+     false},
+    {"perturbation.attack",
+     measured::attack_level,
+     {0.01, 0.02, 0.05, 0.1},
      "sizes of adversarial steps on the embedded input: the maximum norm relative to the root mean square of "
      "the sample (FGSM, PGD), the relative Euclidean norm along the worst direction",
-     any, false},
-    {"perturbation.feature_noise", measured::feature_noise_level, "0.25, 0.5, 1, 2",
+     any,
+     false},
+    {"perturbation.feature_noise",
+     measured::feature_noise_level,
+     {0.25, 0.5, 1, 2},
      "standard deviations of Gaussian noise on the features, in their units (images: the standard deviation "
      "of a pixel, 0.3081 of the range from black to white); not for words",
-     any, true},
-    {"perturbation.feature_attack", measured::feature_attack_level, "0.05, 0.1, 0.2",
+     any,
+     true},
+    {"perturbation.feature_attack",
+     measured::feature_attack_level,
+     {0.05, 0.1, 0.2},
      "sizes of adversarial steps on the features, in the maximum norm and their units; pixels stay between "
      "black and white; not for words",
-     any, true},
+     any,
+     true},
 };
 
 perturbation::InputRange range_of(const data::Dataset& data) {
@@ -58,7 +74,7 @@ perturbation::InputRange range_of(const data::Dataset& data) {
 perturbation::PerturbationPlan plan_of(const Settings& settings, const CompareProblem& problem) {
   perturbation::PerturbationPlan plan;
   for (const auto& one : level_keys) {
-    auto levels = number_list(settings, one.key, 0, one.maximum);
+    auto levels = settings.reals(one.key);
     if (one.of_features && problem.data().vocabulary() > 0) {
       if (settings.given(one.key) && !levels.empty())
         throw BadInput(std::string(one.key) + ": the tokens of data.set = " + problem.data().name() +
@@ -156,7 +172,8 @@ void describe_perturbation(io::Description& description) {
 void declare_perturbation(Options& options) {
   declare_compare_options(options, "perturbation.h5");
   for (const auto& one : level_keys)
-    options.declare({.name = one.key, .fallback = std::string(one.fallback), .doc = one.doc});
+    options.declare(
+        {.name = one.key, .fallback = one.fallback, .doc = one.doc, .minimum = 0, .maximum = one.maximum});
   options.declare({.name = "perturbation.pgd_steps",
                    .fallback = 10L,
                    .doc = "sign steps of PGD, each of 2.5 / steps of the level; 0: no PGD",

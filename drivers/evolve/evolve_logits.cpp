@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "drivers/evolve/evolve_variables.hpp"
 #include "io/axes.hpp"

@@ -27,7 +27,7 @@ void declare_evolution(Options& options) {
            .fallback = std::string("test"),
            .doc = "split of the data set that samples are taken from",
            .choices = {"train", "test"},
-           .when = "inflow.source = data"});
+           .when = When{"inflow.source", "data"}});
 
   declare(
       {.name = "start.state",
@@ -41,16 +41,16 @@ void declare_evolution(Options& options) {
            .doc = "inner product of every pair of equiangular points",
            .minimum = -1,
            .maximum = 1,
-           .when = "start.state = equiangular"});
+           .when = When{"start.state", "equiangular"}});
   declare({.name = "start.mode",
            .fallback = 1L,
            .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n), on a grid in both directions",
            .minimum = 0,
-           .when = "start.state = cosine"});
+           .when = When{"start.state", "cosine"}});
   declare({.name = "start.scale",
            .fallback = 1.0,
            .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles",
-           .when = "start.state = noise | cosine | quantiles"});
+           .when = When{"start.state", {"noise", "cosine", "quantiles"}}});
 
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
@@ -89,7 +89,7 @@ void declare_evolution(Options& options) {
            .unit = "1/time",
            .minimum = 0,
            .above_minimum = true,
-           .when = "evolve.stop = steady",
+           .when = When{"evolve.stop", "steady"},
            .role = Role::free});
   declare({.name = "evolve.tolerance",
            .fallback = 0.0,
@@ -104,7 +104,7 @@ void declare_evolution(Options& options) {
 
 void declare_evolve(Options& options) {
   declare_model_options(options);
-  options.declare_when("inflow.source = data", declare_data_options);
+  options.declare_when(When{"inflow.source", "data"}, declare_data_options);
   declare_evolution(options);
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "front.threshold",

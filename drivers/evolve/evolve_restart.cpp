@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/evolve/evolve_record.hpp"
 #include "io/axes.hpp"
@@ -51,7 +51,7 @@ void find_earlier(MPI_Comm comm, const Settings& settings, Continuation& found) 
   if (source.empty()) return;
   if (source == part) {
     collectively(comm, [&] {
-      if (RankOf(comm).root()) std::filesystem::rename(part, interrupted);
+      if (mpi::is_root(comm)) std::filesystem::rename(part, interrupted);
     });
     source = interrupted;
   }

@@ -4,8 +4,7 @@
 #include <exception>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
-#include "base/transfers.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/march/march.hpp"
 
@@ -24,7 +23,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
                                                          : "bdf2";
   const DepthRange cells{mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1};
   March march(equation.model(), spec.depth, spec.speed, settings, cells);
-  const RankOf me(mesh.depth_line());
+  const int rank = mpi::rank(mesh.depth_line()), ranks = mpi::size(mesh.depth_line());
   const std::size_t size = mesh.slab_size();
   // Whether all went well so far; the slab in front of these cells, and the one before.
   std::vector<double> from(1 + 2 * size, 0.0);
@@ -32,7 +31,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
   std::copy(inflow_slab.begin(), inflow_slab.end(), from.begin() + 1);
   std::vector<float> reference;
   collectively(mesh.comm(), [&] {
-    if (!me.root()) receive_numbers(from, me.rank - 1, state_tag, mesh.depth_line());
+    if (rank != 0) receive_numbers(from, rank - 1, state_tag, mesh.depth_line());
     std::exception_ptr failure;
     if (from[0] != 0) {
       try {
@@ -51,7 +50,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
         from[0] = 0;
       }
     }
-    if (me.rank + 1 < me.ranks) send_numbers(from, me.rank + 1, state_tag, mesh.depth_line());
+    if (rank + 1 < ranks) send_numbers(from, rank + 1, state_tag, mesh.depth_line());
     if (failure != nullptr) std::rethrow_exception(failure);
   });
   return reference;

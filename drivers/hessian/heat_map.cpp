@@ -6,8 +6,8 @@
 #include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/progress.hpp"
-#include "base/rank_of.hpp"
 
 namespace fluxformer {
 
@@ -43,13 +43,13 @@ std::uint64_t heat_map_bytes(const LayerPoints& points) {
 }
 
 bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, StudyRecord& record) {
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const Index weights = weights_of(points);
   record.axis(measured::parameter, 1, weights);
   record.axis(measured::other_parameter, 1, weights);
   // Every rank takes consecutive rows and as many rounds as the others.
-  const Index first = weights * me.rank / me.ranks, end = weights * (me.rank + 1) / me.ranks;
-  const Index most = (weights + me.ranks - 1) / me.ranks;
+  const Index first = weights * rank / ranks, end = weights * (rank + 1) / ranks;
+  const Index most = (weights + ranks - 1) / ranks;
   Progress progress = frame.progress(static_cast<double>(points.kinds().size()) * static_cast<double>(most),
                                      "rows of the heat map");
   Index done = 0;

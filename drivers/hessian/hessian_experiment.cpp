@@ -10,9 +10,8 @@
 #include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
@@ -70,9 +69,9 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
     : problem_(problem),
       samples_(settings, problem),
       settings_(settings),
-      parts_(word_list(settings, "hessian.parts", hessian_parts)),
-      kinds_(word_list(settings, "hessian.blocks", hessian::block_kinds)),
-      epochs_(integer_list(settings, "hessian.epochs", 0)),
+      parts_(settings.words("hessian.parts")),
+      kinds_(settings.words("hessian.blocks")),
+      epochs_(settings.integers("hessian.epochs")),
       seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))),
       eigenvalues_(settings.count("hessian.eigenvalues")),
       tolerance_(settings.real("hessian.tolerance")),
@@ -88,7 +87,6 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
   if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": second derivatives are computed in double; use double");
-  if (parts_.empty()) throw BadInput("hessian.parts: must not be empty");
   if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
   for (const auto& name : problem.models().names()) {

@@ -6,7 +6,7 @@
 
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {

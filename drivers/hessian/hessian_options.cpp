@@ -1,10 +1,13 @@
 #include "drivers/hessian/hessian_options.hpp"
 
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "analysis/hessian/parameter_blocks.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/compare_options.hpp"
+#include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/train/train_options.hpp"
 
 namespace fluxformer {
@@ -35,8 +38,10 @@ void declare_spectrum(Options& options) {
            .minimum = 1,
            .role = Role::free});
   declare({.name = "hessian.parts",
-           .fallback = std::string("hessian, gauss_newton"),
-           .doc = "what is analysed: hessian, gauss_newton, functional (their difference)"});
+           .fallback = std::vector<std::string>{"hessian", "gauss_newton"},
+           .doc = "what is analysed; functional is the difference of the other two",
+           .choices = hessian_parts,
+           .not_empty = true});
   declare({.name = "hessian.eigenvalues",
            .fallback = 5L,
            .doc = "eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
@@ -54,10 +59,10 @@ void declare_spectrum(Options& options) {
            .fallback = 30L,
            .doc = "Lanczos steps for each random vector of the spectral density",
            .minimum = 1});
-  declare(
-      {.name = "hessian.blocks",
-       .fallback = std::string("Q, K, V, O, W_1, W_2, embedding, head"),
-       .doc = "kinds of blocks whose traces and norms are estimated: Q, K, V, O, W_1, W_2, embedding, head"});
+  declare({.name = "hessian.blocks",
+           .fallback = hessian::block_kinds,
+           .doc = "kinds of blocks whose traces and norms are estimated",
+           .choices = hessian::block_kinds});
   declare({.name = "hessian.block_probes",
            .fallback = 0L,
            .doc = "random vectors for each block, a product with the Hessian each; 0: no blocks",
@@ -68,7 +73,7 @@ void declare_spectrum(Options& options) {
                "Lanczos steps for each of them: spectral densities of the diagonal blocks and the distances "
                "between them; 0: none",
            .minimum = 0,
-           .when = "hessian.block_probes != 0"});
+           .when = When{"hessian.block_probes", Not{0L}}});
   declare({.name = "hessian.block_eigenvalues",
            .fallback = false,
            .doc = "the eigenvalue of largest magnitude of each of these blocks (Krylov-Schur)"});
@@ -95,15 +100,20 @@ void declare_spectrum(Options& options) {
 void declare_layer_study(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.layers",
-           .fallback = std::string("softmax, linear"),
+           .fallback = std::vector<std::string>{"softmax", "linear"},
            .doc =
                "kinds of layers: softmax, linear (attention whose logits are the weights), "
                "softmax_pre_norm (LayerNorm in front of attention, MLP and unembedding), "
                "softmax_post_norm (behind both sums), linear_mlp (matrices without activation under the sum "
-               "of squares, whatever hessian.mlp, .residual and .loss say; scaling only)"});
+               "of squares, whatever hessian.mlp, .residual and .loss say; scaling only)",
+           .choices = {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", "linear_mlp"},
+           .not_empty = true});
   declare({.name = "hessian.seeds",
-           .fallback = std::string("1, 2, 3, 4, 5, 6, 7, 8, 9, 10"),
-           .doc = "seeds of data and weights, whole numbers"});
+           .fallback = std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+           .doc = "seeds of data and weights",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max(),
+           .not_empty = true});
   declare({.name = "hessian.width",
            .fallback = 16L,
            .doc = "width of the decoder and of its one head",
@@ -127,11 +137,14 @@ void declare_layer_study(Options& options) {
            .doc =
                "store the sizes of the entries of the whole Hessian too, for the first seed of each kind of "
                "layer: a number of 4 bytes for each pair of weights of the decoder",
-           .when = "hessian.study = blocks"});
-  options.declare_when("hessian.study = scaling", [](Options& scaling) {
+           .when = When{"hessian.study", "blocks"}});
+  options.declare_when(When{"hessian.study", "scaling"}, [](Options& scaling) {
     scaling.declare({.name = "hessian.sigmas",
-                     .fallback = std::string("0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10"),
-                     .doc = "standard deviations of the embeddings"});
+                     .fallback = std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
+                     .doc = "standard deviations of the embeddings",
+                     .minimum = 1e-100,
+                     .maximum = 1e100,
+                     .not_empty = true});
     scaling.declare({.name = "hessian.depth",
                      .fallback = 1L,
                      .doc = "layers; norms are exact for one, estimated for more",
@@ -160,8 +173,8 @@ void declare_hessian(Options& options) {
                        "spectrum: of trained models; blocks, scaling: sizes of the entries of one attention "
                        "layer's Hessian, and the growth of its norms with the size of the embeddings",
                    .choices = {"spectrum", "blocks", "scaling"}});
-  options.declare_when("hessian.study = spectrum", declare_spectrum);
-  options.declare_when("hessian.study = blocks | scaling", declare_layer_study);
+  options.declare_when(When{"hessian.study", "spectrum"}, declare_spectrum);
+  options.declare_when(When{"hessian.study", {"blocks", "scaling"}}, declare_layer_study);
   declare_compare_run(options, "hessian.h5");
 }
 

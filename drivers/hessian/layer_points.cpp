@@ -7,7 +7,6 @@
 #include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "io/axes.hpp"
 
@@ -32,17 +31,14 @@ std::vector<double> bin_edges() {
 LayerPoints::LayerPoints(const Settings& settings)
     : settings_(settings),
       scaling_(settings.word("hessian.study") == "scaling"),
-      seeds_(integer_list(settings, "hessian.seeds", 0)),
-      kinds_(word_list(settings, "hessian.layers",
-                       {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", linear_mlp})),
-      sigmas_(scaling_ ? number_list(settings, "hessian.sigmas", 1e-100, 1e100) : std::vector<double>{}),
+      seeds_(settings.integers("hessian.seeds")),
+      kinds_(settings.words("hessian.layers")),
+      sigmas_(scaling_ ? settings.reals("hessian.sigmas") : std::vector<double>{}),
       edges_(bin_edges()),
       depth_(scaling_ ? settings.count("hessian.depth") : 1) {
-  if (seeds_.empty() || kinds_.empty() || (scaling_ && sigmas_.empty()))
-    throw BadInput("hessian.seeds, hessian.layers, hessian.sigmas: none of them may be empty");
   if (!scaling_ && std::ranges::find(kinds_, linear_mlp) != kinds_.end())
     throw BadInput(
-        "hessian.layers = " + settings.word("hessian.layers") +
+        "hessian.layers = " + value_text(settings.value("hessian.layers")) +
         ": linear_mlp has no value, query and key to compare; it goes with hessian.study = scaling only");
 }
 

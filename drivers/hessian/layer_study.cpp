@@ -9,7 +9,7 @@
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -45,7 +45,7 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
     : settings_(settings), context_(context) {
   if (heat_map_)
     require_memory(
-        context.comm, static_cast<double>(heat_map_bytes(points_)) / RankOf(context.comm).ranks,
+        context.comm, static_cast<double>(heat_map_bytes(points_)) / mpi::size(context.comm),
         "hessian.heat_map with hessian.width = " + std::to_string(settings.integer("hessian.width")));
   const auto width = static_cast<double>(settings.integer("hessian.width"));
   // Blocks of V, Q and K: the whole matrix of one sequence and its sum, 9 d^4 numbers each, and the diagonal blocks.

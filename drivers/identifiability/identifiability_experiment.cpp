@@ -7,7 +7,6 @@
 
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/identifiability/attribution_measures.hpp"
@@ -46,9 +45,7 @@ Identifiability::Identifiability(const Settings& settings, const CompareProblem&
   if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": ranks of matrices are counted in double; use double");
-  const auto measures =
-      word_list(settings, "identifiability.measures", {"weights", "identity", "attribution"});
-  if (measures.empty()) throw BadInput("identifiability.measures: must not be empty");
+  const auto& measures = settings.words("identifiability.measures");
   const auto has = [&](const std::string& measure) {
     return std::ranges::find(measures, measure) != measures.end();
   };

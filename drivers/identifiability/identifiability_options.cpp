@@ -1,5 +1,6 @@
 #include "drivers/identifiability/identifiability_options.hpp"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -12,17 +13,21 @@ void declare_identifiability(Options& options) {
   declare_compared(options);
   declare(
       {.name = "identifiability.measures",
-       .fallback = std::string("weights, identity, attribution"),
+       .fallback = std::vector<std::string>{"weights", "identity", "attribution"},
        .doc =
            "what is measured: weights (how many attention weights give the same output, and the part of them "
            "that acts), identity (whether tokens are recognised at depth), attribution (where hidden tokens "
-           "come from)"});
+           "come from)",
+       .choices = {"weights", "identity", "attribution"},
+       .not_empty = true});
   declare(
       {.name = "identifiability.lengths",
-       .fallback = std::string(),
+       .fallback = std::vector<long>{},
        .doc =
            "weights: numbers of tokens to which samples are cut, too, e.g. 8, 16, 32; only samples that are "
-           "at least as long count; empty: whole samples only"});
+           "at least as long count; empty: whole samples only",
+       .minimum = 2,
+       .maximum = std::numeric_limits<int>::max()});
   declare({.name = "identifiability.rows",
            .fallback = 8L,
            .doc = "weights: rows of every head on which soft-max reachable freedom is counted; 0: none",
@@ -39,10 +44,11 @@ void declare_identifiability(Options& options) {
            .doc = "weights: head whose raw, effective and alternative weights are stored",
            .minimum = 0});
   declare({.name = "identifiability.maps",
-           .fallback = std::string("identity, linear, mlp"),
+           .fallback = std::vector<std::string>{"identity", "linear", "mlp"},
            .doc =
-               "identity: maps from states back to embedded tokens: identity, linear (ridge), mlp (a hidden "
-               "layer)"});
+               "identity: maps from states back to embedded tokens; linear is a ridge regression, mlp has a "
+               "hidden layer",
+           .choices = {"identity", "linear", "mlp"}});
   declare({.name = "identifiability.fit",
            .fallback = 200L,
            .doc = "identity: further samples, on which maps are fitted (four fifths) and chosen (the rest)",

@@ -6,7 +6,6 @@
 
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/untrained.hpp"
 
@@ -23,7 +22,7 @@ constexpr std::array followed = {TokenGuess::identity_cosine, TokenGuess::identi
                                  TokenGuess::linear_cosine, TokenGuess::linear_l2};
 
 const io::Variable& variable_of(TokenGuess guess) {
-  return stored::rates[guess];
+  return stored::rates[static_cast<std::size_t>(guess)];
 }
 
 /// Of the samples besides those of the comparison four fifths to fit maps, the rest to choose them.
@@ -40,9 +39,9 @@ identifiability::IdentitySamples split(const CompareProblem& problem, long count
 IdentityMeasures::IdentityMeasures(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       samples_(split(problem, settings.integer("identifiability.fit"))),
-      epochs_(integer_list(settings, "identifiability.epochs", 0)),
+      epochs_(settings.integers("identifiability.epochs")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
-  const auto maps = word_list(settings, "identifiability.maps", {"identity", "linear", "mlp"});
+  const auto& maps = settings.words("identifiability.maps");
   const auto has = [&](const std::string& map) { return std::ranges::find(maps, map) != maps.end(); };
   plan_.linear = has("linear");
   plan_.mlp = has("mlp");

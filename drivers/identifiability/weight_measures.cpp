@@ -13,8 +13,7 @@
 #include "analysis/identifiability/nullities.hpp"
 #include "analysis/identifiability/weight_accumulator.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
-#include "drivers/compare/compare_options.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 
@@ -37,7 +36,7 @@ std::vector<double> padded(const std::vector<double>& values, std::size_t layers
 
 WeightMeasures::WeightMeasures(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
-      lengths_(integer_list(settings, "identifiability.lengths", 2)),
+      lengths_(settings.integers("identifiability.lengths")),
       rows_(settings.count("identifiability.rows")),
       joint_tokens_(settings.count("identifiability.joint_tokens")),
       head_(settings.count("identifiability.head")),
@@ -45,14 +44,14 @@ WeightMeasures::WeightMeasures(const Settings& settings, const CompareProblem& p
   const int tokens = problem.line().tokens();
   for (const long length : lengths_)
     if (length >= tokens)
-      throw BadInput("identifiability.lengths = " + settings.word("identifiability.lengths") + ": " +
-                     std::to_string(length) + " must be less than " + std::to_string(tokens) +
+      throw BadInput("identifiability.lengths = " + value_text(settings.value("identifiability.lengths")) +
+                     ": " + std::to_string(length) + " must be less than " + std::to_string(tokens) +
                      ", the tokens of a whole sample, which is always the last");
   std::ranges::sort(lengths_);
   lengths_.push_back(tokens);
   for (std::size_t k = 0; k < lengths_.size(); ++k)
     if (cut(k).size() == 0)
-      throw BadInput("identifiability.lengths = " + settings.word("identifiability.lengths") +
+      throw BadInput("identifiability.lengths = " + value_text(settings.value("identifiability.lengths")) +
                      ": no sample has " + std::to_string(lengths_[k]) + " tokens");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;

@@ -5,7 +5,7 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "analysis/paths/posterior_chain.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <sstream>
 
 #include "analysis/paths/path_kernels.hpp"
@@ -14,7 +13,6 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
-#include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/paths/chain_measures.hpp"
 
@@ -70,17 +68,16 @@ PosteriorChain unpacked(const std::vector<double>& numbers, const PathNetwork& n
 ChainPoints::ChainPoints(const Settings& settings, PathTasks& tasks, const TheoryPoints& theory)
     : tasks_(tasks),
       theory_(theory),
-      samplers_(word_list(settings, "paths.samplers", {order_sampler, weights_sampler})),
+      samplers_(settings.words("paths.samplers")),
       chains_(static_cast<std::size_t>(settings.count("paths.chains"))),
       plan_{.warm_up = settings.count("paths.warm_up"), .draws = settings.count("paths.samples")},
       leapfrog_(settings.count("paths.leapfrog")),
       walk_(settings.count("paths.walk")) {
-  if (samplers_.empty()) throw BadInput("paths.samplers must not be empty");
-  const auto asked = number_list(settings, "paths.sampled_widths", std::numeric_limits<double>::min(), 1e15);
+  const auto& asked = settings.reals("paths.sampled_widths");
   for (std::size_t w = 0; w + 1 < theory.widths().size(); ++w)
     if (asked.empty() || std::ranges::count(asked, theory.widths()[w]) > 0) sampled_.push_back(w);
   if (sampled_.size() < asked.size())
-    throw BadInput("paths.sampled_widths = " + settings.word("paths.sampled_widths") +
+    throw BadInput("paths.sampled_widths = " + value_text(settings.value("paths.sampled_widths")) +
                    ": each must be one of paths.widths");
   for (const auto w : sampled_) {  // refused here, not after an hour
     const auto network = network_of_width(tasks.heads(), theory.widths()[w]);

@@ -25,7 +25,7 @@ void declare_one_shot(Options& options) {
            .fallback = std::string("random"),
            .doc = "file of paths.study = train, whose queries and keys are used, of the same seeds; random: "
                   "they are drawn",
-           .when = "paths.study != train"});
+           .when = When{"paths.study", Not{"train"}}});
   declare({.name = "paths.layers",
            .fallback = 2L,
            .doc = "layers of a network that is trained, or whose attention is random",

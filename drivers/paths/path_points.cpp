@@ -1,6 +1,6 @@
 #include "drivers/paths/path_points.hpp"
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -14,7 +14,7 @@ std::vector<T> after(const std::vector<T>& all, std::size_t count) {
 }  // namespace
 
 PathPoints::PathPoints(const Settings& settings, PathTasks& tasks)
-    : theory_(settings, tasks), ranks_of_point_(RankOf(tasks.together()).ranks) {
+    : theory_(settings, tasks), ranks_of_point_(mpi::size(tasks.together())) {
   if (settings.word("paths.task") == "one_shot")
     source_ = {.called = "paths.attention = " + settings.word("paths.attention"),
                .digest = tasks.attention_digest()};

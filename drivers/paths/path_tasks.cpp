@@ -6,7 +6,6 @@
 #include "analysis/paths/path_variables.hpp"
 #include "analysis/paths/surrogate_task.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
 
 namespace fluxformer {
 namespace {
@@ -15,27 +14,31 @@ using namespace paths;
 
 /// The seeds of paths.draws, if it has any.
 std::vector<long> draws_of(const Settings& settings) {
-  auto draws = integer_list(settings, "paths.draws", 0);
+  const auto& draws = settings.integers("paths.draws");
   if (!draws.empty() && draws.size() != 4)
     throw BadInput(
-        "paths.draws = " + settings.word("paths.draws") +
+        "paths.draws = " + value_text(settings.value("paths.draws")) +
         ": four seeds are needed, of training examples, test examples, heads of layer 1 and of layer 2");
   return draws;
 }
 
 /// paths.noise, unless it is the published one.
 std::optional<double> noise_of(const Settings& settings) {
-  if (settings.word("paths.noise") == "published") return {};
-  const auto numbers = number_list(settings, "paths.noise", 0, 1e6);
-  if (numbers.size() != 1)
-    throw BadInput("paths.noise = " + settings.word("paths.noise") + ": must be one number, or 'published'");
-  return numbers.front();
+  const auto& text = settings.word("paths.noise");
+  if (text == "published") return {};
+  const Option number{.name = "paths.noise", .fallback = 0.0, .doc = "", .minimum = 0, .maximum = 1e6};
+  try {
+    return std::get<double>(parse_value(number, text));
+  } catch (const BadInput&) {
+    throw BadInput("paths.noise = " + text + ": must be one number " + range_text(number) +
+                   ", or 'published'");
+  }
 }
 
 }  // namespace
 
 std::vector<long> path_seeds(const Settings& settings) {
-  auto seeds = integer_list(settings, "paths.seeds", 0);
+  auto seeds = settings.integers("paths.seeds");
   if (seeds.empty()) seeds.push_back(settings.integer("run.seed"));
   return seeds;
 }

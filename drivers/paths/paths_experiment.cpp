@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "base/memory.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "drivers/common/point_sweep.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_variables.hpp"
@@ -51,13 +51,13 @@ class AttentionPaths final : public Experiment {
 
 /// The ranks that share a point with this one. Collective.
 Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const int together = settings.word("paths.study") == "theory" ? settings.count("paths.ranks_point") : 1;
-  if (me.ranks % together != 0)
+  if (ranks % together != 0)
     throw BadInput("paths.ranks_point = " + std::to_string(together) + ": must divide the number of ranks, " +
-                   std::to_string(me.ranks));
+                   std::to_string(ranks));
   MPI_Comm mine = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(comm, me.rank / together, me.rank, &mine));
+  check_mpi(MPI_Comm_split(comm, rank / together, rank, &mine));
   return Communicator(mine);
 }
 

@@ -1,5 +1,6 @@
 #include "drivers/paths/paths_options.hpp"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,22 +19,29 @@ void declare_markov(Options& options) {
        .choices = {"four_paths", "two_paths"}});
   options.declare(
       {.name = "paths.draws",
-       .fallback = std::string(),
+       .fallback = std::vector<long>{},
        .doc = "seeds of training examples, test examples, heads of layer 1 and of layer 2 (published: 27, "
-              "59, 147, 247), instead of s, s + 100, s + 200, s + 300; empty: those of paths.seeds"});
+              "59, 147, 247), instead of s, s + 100, s + 200, s + 300; empty: those of paths.seeds",
+       .minimum = 0,
+       .maximum = std::numeric_limits<int>::max()});
 }
 
 void declare_samplers(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(
       {.name = "paths.samplers",
-       .fallback = std::string("wishart, hmc"),
+       .fallback = std::vector<std::string>{"wishart", "hmc"},
        .doc =
            "wishart: a random walk through the exact posterior of the order parameters, for widths from the "
-           "number of paths on; hmc: Hamiltonian Monte Carlo on all weights"});
+           "number of paths on; hmc: Hamiltonian Monte Carlo on all weights",
+       .choices = {"wishart", "hmc"},
+       .not_empty = true});
   declare({.name = "paths.sampled_widths",
-           .fallback = std::string(),
-           .doc = "those of paths.widths that are sampled; empty: all of them"});
+           .fallback = std::vector<double>{},
+           .doc = "those of paths.widths that are sampled; empty: all of them",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true});
   declare({.name = "paths.chains",
            .fallback = 4L,
            .doc = "chains of each sampler; they are shared out to the ranks",
@@ -68,11 +76,19 @@ void declare_theory(Options& options) {
            .doc = "further examples, whose targets are predicted",
            .minimum = 2});
   declare({.name = "paths.widths",
-           .fallback = std::string("10, 30, 50, 100, 300, 500, 1000"),
-           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed, too"});
+           .fallback = std::vector<double>{10, 30, 50, 100, 300, 500, 1000},
+           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed, too",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true,
+           .not_empty = true});
   declare({.name = "paths.temperatures",
-           .fallback = std::string("0.01"),
-           .doc = "noise variances T of the targets"});
+           .fallback = std::vector<double>{0.01},
+           .doc = "noise variances T of the targets",
+           .minimum = 0,
+           .maximum = 1e15,
+           .above_minimum = true,
+           .not_empty = true});
   declare({.name = "paths.components",
            .fallback = 30L,
            .doc = "principal components of the kernels whose overlap with the targets is stored",
@@ -83,7 +99,7 @@ void declare_theory(Options& options) {
                   "hold; must divide "
                   "the number of ranks",
            .minimum = 1,
-           .when = "paths.study = theory",
+           .when = When{"paths.study", "theory"},
            .role = Role::free});
 }
 
@@ -97,38 +113,40 @@ void declare_paths(Options& options) {
                   "draws from the posterior beside it; train: a network whose queries and keys are then "
                   "given to the others; prune: its heads are silenced, one after another",
            .choices = {"theory", "sample", "train", "prune"}});
-  options.declare_when("paths.study = sample", declare_samplers);
+  options.declare_when(When{"paths.study", "sample"}, declare_samplers);
   declare({.name = "paths.task",
            .fallback = std::string("markov"),
            .doc =
                "markov: hidden Markov chains that stay in their state or leave it; surrogate: which of two "
                "prototypes of random features is shown again; one_shot: the same with drawings of characters",
            .choices = {"markov", "surrogate", "one_shot"}});
-  options.declare_when("paths.task = markov", declare_markov);
-  options.declare_when("paths.task = one_shot", declare_one_shot);
+  options.declare_when(When{"paths.task", "markov"}, declare_markov);
+  options.declare_when(When{"paths.task", "one_shot"}, declare_one_shot);
   declare({.name = "paths.heads",
            .fallback = 4L,
            .doc = "heads in each layer; of surrogate one that is made for the task, the others random",
            .minimum = 1,
            .maximum = 32,
-           .when = "paths.task = surrogate | one_shot"});
+           .when = When{"paths.task", {"surrogate", "one_shot"}}});
   declare({.name = "paths.noise",
            .fallback = std::string("published"),
            .doc = "standard deviation of the noise: of markov outside of the plane of the two states "
                   "(published: 1 with four paths, 5 with two), of surrogate in the features, whose own is 1 "
                   "(published: 0.8)",
-           .when = "paths.task = markov | surrogate"});
+           .when = When{"paths.task", {"markov", "surrogate"}}});
   declare({.name = "paths.seeds",
-           .fallback = std::string(),
-           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone"});
-  options.declare_when("paths.study != train", declare_theory);
-  options.declare_when("paths.study = train", declare_path_training);
+           .fallback = std::vector<long>{},
+           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max()});
+  options.declare_when(When{"paths.study", Not{"train"}}, declare_theory);
+  options.declare_when(When{"paths.study", "train"}, declare_path_training);
   declare({.name = "paths.random_orders",
            .fallback = 20L,
            .doc = "random orders in which heads are silenced, beside those by scores",
            .minimum = 0,
            .maximum = 10000,
-           .when = "paths.study = prune"});
+           .when = When{"paths.study", "prune"}});
   declare({.name = "checkpoint.every",
            .fallback = 5.0,
            .doc = "wall time between checkpoints of the points that are finished; 0: only when stopped",

@@ -8,7 +8,7 @@
 #include "analysis/paths/task_theory.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
 #include "drivers/paths/pruning_record.hpp"
@@ -141,9 +141,9 @@ void Pruning::measure(std::size_t seed, const std::string& name, StudyRecord& re
                   .entropies = judged.entropies,
                   .sensitivities = judged.sensitivities};
   // Rank 0's scores are those of all: orders must not differ by round-off.
-  const RankOf me(problem_.comm());
+  const int rank = mpi::rank(problem_.comm());
   collectively(problem_.comm(), [&] {
-    if (me.rank != 0) return;
+    if (rank != 0) return;
     const TaskTheory theory(judged.task);
     worth.theory =
         head_scores(theory.solve(network_of_width(heads_, width_), temperature_).order.u.front(), heads_);

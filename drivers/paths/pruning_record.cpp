@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analysis/paths/path_variables.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 

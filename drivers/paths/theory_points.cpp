@@ -9,9 +9,8 @@
 #include "analysis/paths/head_pruning.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
-#include "base/missing_value.hpp"
-#include "base/rank_of.hpp"
-#include "drivers/compare/compare_options.hpp"
+#include "base/mpi.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/compare_variables.hpp"
 
 namespace fluxformer {
@@ -42,18 +41,12 @@ double good_denoising(const Eigen::MatrixXd& u, const std::vector<std::string>& 
   return u(0, d) / std::sqrt(u(0, 0) * u(d, d));
 }
 
-std::vector<double> positive_list(const Settings& settings, const std::string& key) {
-  auto list = number_list(settings, key, std::numeric_limits<double>::min(), 1e15);
-  if (list.empty()) throw BadInput(key + " must not be empty");
-  return list;
-}
-
 }  // namespace
 
 TheoryPoints::TheoryPoints(const Settings& settings, PathTasks& tasks)
     : tasks_(tasks),
-      temperatures_(positive_list(settings, "paths.temperatures")),
-      widths_(positive_list(settings, "paths.widths")),
+      temperatures_(settings.reals("paths.temperatures")),
+      widths_(settings.reals("paths.widths")),
       components_(static_cast<std::size_t>(std::min(settings.count("paths.components"), tasks.examples()))),
       layers_(tasks.heads().size()),
       paths_(static_cast<std::size_t>(tasks.paths())),
@@ -156,7 +149,7 @@ std::string TheoryPoints::describe() const {
   text << tasks_.name() << ": " << tasks_.examples() << " examples, " << tasks_.paths()
        << " paths; theory of " << widths_.size() - 1 << " widths and of infinite width at "
        << temperatures_.size() << " temperature(s), " << tasks_.seeds().size() << " seed(s)";
-  if (const int ranks = RankOf(tasks_.together()).ranks; ranks > 1) text << "; " << ranks << " ranks a point";
+  if (const int ranks = mpi::size(tasks_.together()); ranks > 1) text << "; " << ranks << " ranks a point";
   return text.str();
 }
 

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "base/mpi.hpp"
 #include "base/phases.hpp"
 #include "base/progress.hpp"
-#include "base/rank_of.hpp"
 #include "base/session.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/scaling/scaling_record.hpp"
@@ -20,7 +20,7 @@ class ScalingExperiment final : public Experiment {
   ScalingExperiment(const Settings& settings, const RunContext& context)
       : settings_(settings),
         context_(context),
-        scaled_(scaled(settings, RankOf(context.comm).ranks)),
+        scaled_(scaled(settings, mpi::size(context.comm))),
         workload_(make_workload(scaled_, context.comm)) {}
   std::string describe() const override;
   Report run() override;
@@ -65,7 +65,7 @@ double ScalingExperiment::remove_checkpoints() const {
   const auto last = io::checkpoint_path(trial());
   double bytes = 0;
   collectively(context_.comm, [&] {
-    if (!RankOf(context_.comm).root()) return;
+    if (!mpi::is_root(context_.comm)) return;
     if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
     for (const auto& path : {last, io::previous_checkpoint_path(trial())}) std::filesystem::remove(path);
   });

@@ -52,8 +52,8 @@ void declare_scaling(Options& options) {
            .role = Role::free});
   declare_model_options(options);
   declare_data_options(options);
-  options.declare_when("scaling.workload = evolve", declare_evolution);
-  options.declare_when("scaling.workload = train", declare_training);
+  options.declare_when(When{"scaling.workload", "evolve"}, declare_evolution);
+  options.declare_when(When{"scaling.workload", "train"}, declare_training);
   declare(output_option("scaling.h5"));
   declare(overwrite_option());
   declare(seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));

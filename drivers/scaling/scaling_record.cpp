@@ -9,8 +9,7 @@
 #include <sstream>
 
 #include "base/index.hpp"
-#include "base/message_benchmark.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_attributes.hpp"
@@ -31,7 +30,7 @@ std::vector<double> least_median_greatest(const std::vector<double>& numbers) {
 
 /// One number of each rank. Collective.
 std::vector<double> gathered(double mine, MPI_Comm comm) {
-  std::vector<double> all(RankOf(comm).ranks);
+  std::vector<double> all(mpi::size(comm));
   check_mpi(MPI_Allgather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm));
   return all;
 }
@@ -46,8 +45,59 @@ long nodes_of(MPI_Comm comm) {
   MPI_Comm made = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made));
   const Communicator node(made);
-  const auto first = gathered(RankOf(node).root() ? 1 : 0, comm);
+  const auto first = gathered(mpi::is_root(node) ? 1 : 0, comm);
   return std::lround(std::accumulate(first.begin(), first.end(), 0.0));
+}
+
+constexpr int trials = 15, in_a_row = 10;  // for a single message the other rank may be waiting already
+
+/// Medians over trials of the time that `once` takes on rank 0, one for each size, after a trial that does not
+/// count.
+template <class Once>
+std::vector<double> medians(const std::vector<double>& bytes, MPI_Comm comm, Once&& once) {
+  std::vector<double> result;
+  for (const double size : bytes) {
+    std::vector<double> buffer(std::max<std::size_t>(1, static_cast<std::size_t>(size) / sizeof(double)));
+    std::vector<double> times;
+    for (int trial = 0; trial <= trials; ++trial) {
+      check_mpi(MPI_Barrier(comm));
+      const double start = MPI_Wtime();
+      for (int k = 0; k < in_a_row; ++k) once(buffer);
+      if (trial > 0) times.push_back((MPI_Wtime() - start) / in_a_row);
+    }
+    result.push_back(median(times));
+  }
+  check_mpi(MPI_Bcast(result.data(), static_cast<int>(result.size()), MPI_DOUBLE, 0, comm));
+  return result;
+}
+
+/// Seconds that messages of these sizes take from the first rank to the last, median of half round trips; NaN
+/// with one rank. Collective; the same on all ranks.
+std::vector<double> message_times(const std::vector<double>& bytes, MPI_Comm comm) {
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
+  if (ranks == 1) return std::vector<double>(bytes.size(), missing_value);
+  const int last = ranks - 1;
+  auto seconds = medians(bytes, comm, [&](std::vector<double>& buffer) {
+    const int count = static_cast<int>(buffer.size());
+    const auto send = [&](int to) { check_mpi(MPI_Send(buffer.data(), count, MPI_DOUBLE, to, 0, comm)); };
+    const auto receive = [&](int from) {
+      check_mpi(MPI_Recv(buffer.data(), count, MPI_DOUBLE, from, 0, comm, MPI_STATUS_IGNORE));
+    };
+    if (rank == 0) send(last), receive(last);
+    if (rank == last) receive(0), send(0);
+  });
+  for (double& round_trip : seconds) round_trip /= 2;
+  return seconds;
+}
+
+/// Seconds of an MPI_Allreduce (sum of doubles) of these sizes, median; NaN with one rank. Collective; the
+/// same on all ranks.
+std::vector<double> sum_times(const std::vector<double>& bytes, MPI_Comm comm) {
+  if (mpi::size(comm) == 1) return std::vector<double>(bytes.size(), missing_value);
+  return medians(bytes, comm, [&](std::vector<double>& buffer) {
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()), MPI_DOUBLE, MPI_SUM,
+                            comm));
+  });
 }
 
 }  // namespace
@@ -88,7 +138,7 @@ ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context
 
 void ScalingRecord::add(const Repetition& mine) {
   static_assert(std::is_trivially_copyable_v<Repetition>);
-  auto& all = repetitions_.emplace_back(static_cast<std::size_t>(RankOf(context_.comm).ranks));
+  auto& all = repetitions_.emplace_back(static_cast<std::size_t>(mpi::size(context_.comm)));
   check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, context_.comm));
 }
 
@@ -99,8 +149,8 @@ void ScalingRecord::measure_machine() {
                           : product_rate<float>(product_side, context_.comm);
   peak_ = gathered(peak, context_.comm);
   for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
-  message_seconds_ = message_seconds(sizes_, context_.comm);
-  sum_seconds_ = sum_seconds(sizes_, context_.comm);
+  message_seconds_ = message_times(sizes_, context_.comm);
+  sum_seconds_ = sum_times(sizes_, context_.comm);
 }
 
 template <class Number>

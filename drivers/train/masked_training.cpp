@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "data/text/baselines.hpp"
 
 namespace fluxformer {

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "drivers/common/model_settings.hpp"
 
 namespace fluxformer {

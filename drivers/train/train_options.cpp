@@ -22,12 +22,12 @@ void declare_objective(Options& options) {
            .minimum = 0,
            .maximum = 1,
            .above_minimum = true,
-           .when = "train.objective = masked"});
+           .when = When{"train.objective", "masked"}});
   declare({.name = "train.word_matrix",
            .fallback = std::string("tied"),
            .doc = "output matrix of a new word head: the word table of the embedding, or its own",
            .choices = {"tied", "own"},
-           .when = "train.objective = masked"});
+           .when = When{"train.objective", "masked"}});
 }
 
 void declare_regularisation(Options& options) {
@@ -58,16 +58,16 @@ void declare_regularisation(Options& options) {
            .doc = "weight of the relative squared distance |u - U|^2 / |U|^2 to the teacher's states after "
                   "each layer",
            .minimum = 0,
-           .when = "distill.teacher"});
+           .when = When{"distill.teacher"}});
   declare({.name = "distill.attention",
            .fallback = 0.0,
            .doc = "weight of the Kullback-Leibler divergence from the teacher's attention in each layer",
            .minimum = 0,
-           .when = "distill.teacher"});
+           .when = When{"distill.teacher"}});
   declare({.name = "distill.copy",
            .fallback = true,
            .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree",
-           .when = "distill.teacher"});
+           .when = When{"distill.teacher"}});
 }
 
 void declare_descent(Options& options) {
@@ -115,31 +115,31 @@ void declare_descent(Options& options) {
            .doc = "cosine: learning rate at the end, relative to train.rate",
            .minimum = 0,
            .maximum = 1,
-           .when = "train.schedule = cosine"});
+           .when = When{"train.schedule", "cosine"}});
   declare({.name = "train.momentum",
            .fallback = 0.9,
            .doc = "sgd: momentum",
            .minimum = 0,
            .maximum = 1,
-           .when = "train.optimiser = sgd"});
+           .when = When{"train.optimiser", "sgd"}});
   declare({.name = "train.beta1",
            .fallback = 0.9,
            .doc = "adam, adamw: decay rate of the running mean of the gradient",
            .minimum = 0,
            .maximum = 0.9999999,
-           .when = "train.optimiser = adam | adamw"});
+           .when = When{"train.optimiser", {"adam", "adamw"}}});
   declare({.name = "train.beta2",
            .fallback = 0.999,
            .doc = "adam, adamw: decay rate of the running mean of the squared gradient",
            .minimum = 0,
            .maximum = 0.9999999,
-           .when = "train.optimiser = adam | adamw"});
+           .when = When{"train.optimiser", {"adam", "adamw"}}});
   declare({.name = "train.epsilon",
            .fallback = 1e-8,
            .doc = "adam, adamw: keeps the denominator from 0",
            .minimum = 0,
            .above_minimum = true,
-           .when = "train.optimiser = adam | adamw"});
+           .when = When{"train.optimiser", {"adam", "adamw"}}});
   declare({.name = "train.decay",
            .fallback = 0.01,
            .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients have none",
@@ -165,14 +165,14 @@ void declare_gradient(Options& options) {
                   "c du/ds = F(u)",
            .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
                        "cn", "theta"},
-           .when = "train.gradient = adjoint"});
+           .when = When{"train.gradient", "adjoint"}});
   declare({.name = "adjoint.theta",
            .fallback = 0.5,
            .doc = "theta: position of the stage in the step; 1/2 is of second order, 1 is backward Euler",
            .minimum = 0,
            .maximum = 1,
            .above_minimum = true,
-           .when = "train.gradient = adjoint and adjoint.method = theta"});
+           .when = When{"train.gradient", "adjoint"} && When{"adjoint.method", "theta"}});
   declare({.name = "adjoint.keep",
            .fallback = std::string("stages"),
            .doc = "what is stored for the backward march: the states of all stages, or with `tapes` their "
@@ -181,18 +181,18 @@ void declare_gradient(Options& options) {
                   "state every "
                   "adjoint.segment cells, in memory or on disk, with the rest recomputed",
            .choices = {"stages", "tapes", "segments", "disk"},
-           .when = "train.gradient = adjoint"});
+           .when = When{"train.gradient", "adjoint"}});
   declare({.name = "adjoint.folder",
            .fallback = std::string(),
            .doc = "folder for the states on disk; empty: the system's temporary folder",
-           .when = "train.gradient = adjoint and adjoint.keep = disk",
+           .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", "disk"},
            .role = Role::free});
   declare({.name = "adjoint.segment",
            .fallback = 0L,
            .doc = "cells between stored states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
            .unit = "cells",
            .minimum = 0,
-           .when = "train.gradient = adjoint and adjoint.keep = segments | disk"});
+           .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", {"segments", "disk"}}});
 }
 
 void declare_output(Options& options) {
@@ -213,7 +213,7 @@ void declare_output(Options& options) {
                   "which rank 0 gathers: "
                   "hessian.epochs "
                   "then follows the preconditioned Hessian",
-           .when = "output.snapshots != 0",
+           .when = When{"output.snapshots", Not{0L}},
            .role = Role::output});
   declare(
       seed_option("seed of the built-in data, the order of samples, the validation split and random masks"));

@@ -6,8 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "data/text/baselines.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_stages.hpp"

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer::saddle {
@@ -206,11 +206,10 @@ Minimum follow(MPI_Comm comm, const Orders& orders, const Function& f, std::vect
 
 Minimum minimise_together(MPI_Comm comm, const Function& f, std::vector<double> start,
                           const MinimumRequest& request) {
-  const RankOf me(comm);
-  if (me.ranks == 1) return minimise(f, std::move(start), request);
+  if (mpi::size(comm) == 1) return minimise(f, std::move(start), request);
   const Orders orders(comm);
-  auto least = me.root() ? lead(comm, orders, f, std::move(start), request)
-                         : follow(comm, orders, f, std::move(start));
+  auto least = mpi::is_root(comm) ? lead(comm, orders, f, std::move(start), request)
+                                  : follow(comm, orders, f, std::move(start));
   orders.share(least.x.data(), least.x.size());
   std::array<double, 5> numbers{least.value, least.gradient, static_cast<double>(least.iterations),
                                 static_cast<double>(least.evaluations), least.converged ? 1.0 : 0.0};

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/phases.hpp"
-#include "base/rank_of.hpp"
 #include "base/vector_arrays.hpp"
 
 namespace fluxformer::spectra {
@@ -29,16 +29,16 @@ MPI_Comm comm_of(Vec vector) {
 /// `whole` := all entries of `vector`, on every rank.
 void gather(Vec vector, std::span<double> whole) {
   const MPI_Comm comm = comm_of(vector);
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const PetscInt* begins = nullptr;
   check(VecGetOwnershipRanges(vector, &begins));
-  std::vector<int> counts(me.ranks);
-  std::transform(begins + 1, begins + 1 + me.ranks, begins, counts.begin(), std::minus());
+  std::vector<int> counts(ranks);
+  std::transform(begins + 1, begins + 1 + ranks, begins, counts.begin(), std::minus());
   const ReadArray own(vector);
   const InPhase phase(Phase::reduction);
-  check_mpi(MPI_Allgatherv(own.values, counts[me.rank], MPI_DOUBLE, whole.data(), counts.data(), begins,
+  check_mpi(MPI_Allgatherv(own.values, counts[rank], MPI_DOUBLE, whole.data(), counts.data(), begins,
                            MPI_DOUBLE, comm));
-  if (me.ranks > 1) count_message(whole.size_bytes());
+  if (ranks > 1) count_message(whole.size_bytes());
 }
 
 VecHandle duplicate(Vec vector) {

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "solvers/spectra/orthonormal_basis.hpp"
 #include "solvers/spectra/spectral_density.hpp"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "analysis/state_examples.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 namespace {

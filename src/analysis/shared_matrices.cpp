@@ -11,8 +11,7 @@
 #include "analysis/lapack.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 // Prototypes of ScaLAPACK and of BLACS, on which it is built. Matrices are described by nine numbers: kind
 // (1), context of BLACS, rows, columns, rows and columns of a block, process row and column of the first
@@ -60,8 +59,8 @@ std::array<int, 9> described(const RankRow& ranks, int n, int columns, int row_b
 }
 
 /// Column of the whole matrix that is column `here` of this rank.
-Index column_of(Index here, int block, const RankOf& me) {
-  return (here / block * me.ranks + me.rank) * block + here % block;
+Index column_of(Index here, int block, const RankRow& row) {
+  return (here / block * mpi::size(row.comm()) + mpi::rank(row.comm())) * block + here % block;
 }
 
 Communicator duplicate(MPI_Comm comm) {
@@ -74,7 +73,7 @@ Communicator duplicate(MPI_Comm comm) {
 
 RankRow::RankRow(MPI_Comm comm)
     : comm_(duplicate(comm)), handle_(Csys2blacs_handle(comm_)), context_(handle_) {
-  Cblacs_gridinit(&context_, "Row", 1, RankOf(comm).ranks);
+  Cblacs_gridinit(&context_, "Row", 1, mpi::size(comm));
 }
 
 RankRow::~RankRow() {
@@ -89,9 +88,8 @@ SharedCholesky::SharedCholesky(const RankRow& ranks, int block, MatrixXd& a)
   int info = 0;
   pdpotrf_("L", &n, a.data(), &one, &one, how.data(), &info);
   if (info != 0) return;
-  const RankOf me(ranks.comm());
   // ln det A = 2 sum_j ln L_jj over the columns of all ranks.
-  for (Index j = 0; j < a.cols(); ++j) log_det_ += 2 * std::log(a(column_of(j, block, me), j));
+  for (Index j = 0; j < a.cols(); ++j) log_det_ += 2 * std::log(a(column_of(j, block, ranks), j));
   sum_over_ranks({&log_det_, 1}, ranks.comm());
   positive_ = std::isfinite(log_det_);  // pdpotrf passes over undefined entries
 }
@@ -123,7 +121,6 @@ struct Tridiagonal {
 Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
   const int n = a.rows(), ask = -1;
   const auto how = described(ranks, n, n, block, block), right = described(ranks, n, 1, block, 1);
-  const RankOf me(ranks.comm());
   VectorXd diagonal(a.cols()), beside(a.cols()), factors(a.cols()), turned = y;
   std::vector<double> work(1);
   int info = 0;
@@ -145,7 +142,7 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
   check_mpi(MPI_Bcast(turned.data(), n, MPI_DOUBLE, 0, ranks.comm()));  // the only column is the first rank's
   Tridiagonal all{VectorXd::Zero(n), VectorXd::Zero(n), turned};
   for (Index j = 0; j < a.cols(); ++j) {
-    const Index column = column_of(j, block, me);
+    const Index column = column_of(j, block, ranks);
     all.diagonal[column] = diagonal[j];
     if (column + 1 < n) all.beside[column] = beside[j];
   }
@@ -181,9 +178,9 @@ VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, cons
   // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept. The last
   // number counts failures.
   std::vector<double> products(n + 1);
-  const RankOf me(ranks.comm());
+  const int rank = mpi::rank(ranks.comm()), size = mpi::size(ranks.comm());
   collectively(ranks.comm(), [&] {
-    for (int first = me.rank * most; first < n; first += me.ranks * most)
+    for (int first = rank * most; first < n; first += size * most)
       if (!add_products(t, first, std::min(first + most, n), products.data())) products.back() = 1;
   });
   sum_over_ranks(products, ranks.comm());

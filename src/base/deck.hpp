@@ -10,12 +10,12 @@
 
 namespace fluxformer {
 
-/// The keys ("section.key") and values of a deck, in order, without comments and surrounding blanks. Throws
-/// BadInput, beginning with `name`, for a line that is none of the above and for a key given twice. Not
-/// collective.
+/// Reads the keys ("section.key") and values of a deck, in order, without comments and surrounding blanks.
+/// Throws BadInput, beginning with `name`, for a line that is none of the above and for a key given twice.
+/// Not collective.
 std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text, const std::string& name);
 
-/// Whether `read_deck` returns `value` unchanged: no #, no line break, no surrounding blanks.
+/// True if `read_deck` returns `value` unchanged: no #, no line break, no surrounding blanks.
 bool deck_can_hold(std::string_view value);
 
 }  // namespace fluxformer

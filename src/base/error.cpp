@@ -5,9 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/petsc_failure.hpp"
 #include "base/phases.hpp"
-#include "base/rank_of.hpp"
 
 namespace fluxformer {
 
@@ -80,16 +78,18 @@ PetscErrorCode keep_text(MPI_Comm, int, const char* function, const char*, Petsc
 }  // namespace
 
 void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
-  const RankOf me(comm);
+  int rank = 0, ranks = 1;
+  check_mpi(MPI_Comm_rank(comm, &rank));
+  check_mpi(MPI_Comm_size(comm, &ranks));
   const InPhase phase(Phase::reduction);
-  int speaker = ok ? me.ranks : me.rank;
+  int speaker = ok ? ranks : rank;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm));
-  if (me.ranks > 1) count_message(sizeof speaker);
-  if (speaker == me.ranks) return;
+  if (ranks > 1) count_message(sizeof speaker);
+  if (speaker == ranks) return;
 
   int head[2] = {static_cast<int>(code), static_cast<int>(why.size())};
   check_mpi(MPI_Bcast(head, 2, MPI_INT, speaker, comm));
-  std::string text = me.rank == speaker ? why : std::string(static_cast<std::size_t>(head[1]), ' ');
+  std::string text = rank == speaker ? why : std::string(head[1], ' ');
   check_mpi(MPI_Bcast(text.data(), head[1], MPI_CHAR, speaker, comm));
   throw_as(static_cast<ExitCode>(head[0]), text);
 }
@@ -119,8 +119,7 @@ void check_mpi(int code, std::source_location where) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error(ExitCode::failure,
-              "MPI: " + std::string(text, static_cast<std::size_t>(length)) + ", called at " + place(where));
+  throw Error(ExitCode::failure, "MPI: " + std::string(text, length) + ", called at " + place(where));
 }
 
 PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept {

@@ -18,8 +18,8 @@ namespace fluxformer {
 /// Exit codes of the program; the numbers are part of its interface.
 enum class ExitCode : int { done = 0, failure = 1, bad_input = 2, numerical = 3, stopped = 4 };
 
-/// An error with the exit code it leads to. Thrown by every rank of a communicator or by none: an error that
-/// only one rank can see goes through `agree` or `collectively`.
+/// Error with the exit code that it leads to. Thrown by every rank of a communicator or by none: an error
+/// that only one rank can see goes through `agree` or `collectively`.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -41,15 +41,22 @@ class NumericalFailure : public Error {
   explicit NumericalFailure(const std::string& what) : Error(ExitCode::numerical, what) {}
 };
 
-/// What is said where memory cannot be had.
+/// Thrown by `check` where PETSc cannot do what it was asked for, and neither the numbers nor the system
+/// (memory, files) are the reason: a fault of this program, or of PETSc options that the user chose.
+class PetscFailure : public Error {
+ public:
+  explicit PetscFailure(const std::string& what) : Error(ExitCode::failure, what) {}
+};
+
+/// Message of an error for lack of memory.
 inline constexpr const char* out_of_memory = "out of memory; take smaller sizes or more machines";
 
-/// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with the
-/// message and code of the lowest rank that was not ok.
+/// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with
+/// the message and code of the lowest rank that was not ok.
 void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = ExitCode::bad_input);
 
-/// Collective over `comm`: runs `work` (which must not communicate over `comm`) on every rank; if it throws on
-/// any, every rank throws what the lowest of them threw.
+/// Collective over `comm`: runs `work` (which must not communicate over `comm`) on every rank; if it throws
+/// on any, every rank throws what the lowest of them threw.
 template <class Work>
 auto collectively(MPI_Comm comm, Work&& work) {
   bool ok = true;
@@ -82,17 +89,18 @@ void return_petsc_errors();
 
 /// Throws `Error` with PETSc's text and the place of the call if `code` is not 0: a `NumericalFailure` if a
 /// solver did not converge or met a non-finite number, or the exception that a guarded callback (below) threw
-/// inside the call. Not collective: PETSc reports most errors on every rank; after one on some ranks only, the
-/// run has to end.
+/// inside the call. Not collective: PETSc reports most errors on every rank; after one on some ranks only,
+/// the run has to end.
 void check(PetscErrorCode code, std::source_location where = std::source_location::current());
 
-/// The same for MPI calls (our communicators return error codes).
+/// Throws `Error` with MPI's text and the place of the call if `code` is an error of MPI (whose communicators
+/// return their errors here).
 void check_mpi(int code, std::source_location where = std::source_location::current());
 
 /// Stores the exception of a callback until `check` rethrows it; returns the code for PETSc.
 PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept;
 
-/// The body of every PETSc callback: keeps exceptions from crossing C.
+/// Runs the body of a PETSc callback and keeps what it throws for `check`: no exception may cross C.
 template <class Body>
 PetscErrorCode guarded(Body&& body) noexcept {
   try {

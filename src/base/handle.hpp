@@ -31,7 +31,7 @@ class Handle {
   // NOLINTNEXTLINE(google-explicit-constructor): PETSc takes T by value
   operator T() const noexcept { return object_; }
   T get() const noexcept { return object_; }
-  /// For PETSc's XxxCreate(..., T*). Destroys the object it owned.
+  /// Address for PETSc's XxxCreate(..., T*) to write to. Destroys the object that was owned.
   T* out() {
     if (object_ != nullptr) Destroy(&object_);
     object_ = nullptr;
@@ -42,7 +42,7 @@ class Handle {
   T object_ = nullptr;
 };
 
-/// One owner per type of object.
+/// Owners of PETSc's types of objects.
 using VecHandle = Handle<Vec, VecDestroy>;
 using MatHandle = Handle<Mat, MatDestroy>;
 using DMHandle = Handle<DM, DMDestroy>;
@@ -51,8 +51,7 @@ using SNESHandle = Handle<SNES, SNESDestroy>;
 using ScatterHandle = Handle<VecScatter, VecScatterDestroy>;
 using IndexSetHandle = Handle<IS, ISDestroy>;
 
-/// Owns a communicator, whose errors return instead of aborting. Move-only. `RankOf` (base/rank_of.hpp) tells
-/// rank and size.
+/// Owner of a communicator, whose errors return instead of aborting. Move-only.
 class Communicator {
  public:
   Communicator() = default;

@@ -4,7 +4,8 @@
 
 namespace fluxformer {
 
-/// The type of all sizes and offsets: signed, 64 bits, the same as Eigen::Index. Containers take it as it is; `std::ssize` gives it.
+/// Type of all sizes and offsets: signed, 64 bits, the same as Eigen::Index. Containers take it as it is;
+/// `std::ssize` gives it.
 using Index = std::ptrdiff_t;
 
 }  // namespace fluxformer

@@ -10,13 +10,14 @@
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 
 namespace {
 
-/// The limit of the control group (version 2, then 1), as Linux shows it within a container; infinite without one.
+/// Memory limit of the control group (version 2, then 1) as Linux shows it in a container; infinite without
+/// one.
 double memory_of_group() {
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
@@ -35,7 +36,7 @@ double memory_per_rank(MPI_Comm comm) {
   MPI_Comm together = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &together));
   const Communicator machine(together);
-  double share = std::min(memory_of_machine(), memory_of_group()) / RankOf(machine).ranks;
+  double share = std::min(memory_of_machine(), memory_of_group()) / mpi::size(machine);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &share, 1, MPI_DOUBLE, MPI_MIN, comm));
   return share;
 }

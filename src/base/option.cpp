@@ -12,10 +12,6 @@ namespace fluxformer {
 
 namespace {
 
-[[noreturn]] void refuse(const Option& option, const std::string& text, const std::string& why) {
-  throw BadInput(option.name + " = " + text + ": " + why);
-}
-
 // Beyond this not every whole number is a double, so that 1e300 would not be exact.
 constexpr double exact_integers = 0x1p53;
 
@@ -29,31 +25,59 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-bool parse_flag(const Option& option, const std::string& text) {
+// `read` turns all of the text into a value; it returns what the text must be if it is none, else "".
+
+std::string read(const std::string& text, bool& flag) {
   const auto is_one_of = [&](std::initializer_list<const char*> words) {
     return std::any_of(words.begin(), words.end(), [&](const char* word) { return text == word; });
   };
-  if (is_one_of({"true", "on", "yes", "1"})) return true;
-  if (is_one_of({"false", "off", "no", "0"})) return false;
-  refuse(option, text, "must be true or false (or on, off, yes, no, 1, 0)");
+  flag = is_one_of({"true", "on", "yes", "1"});
+  if (flag || is_one_of({"false", "off", "no", "0"})) return {};
+  return "must be true or false (or on, off, yes, no, 1, 0)";
 }
 
-long parse_integer(const Option& option, const std::string& text) {
-  if (const auto value = number<long>(text)) return *value;
+std::string read(const std::string& text, long& integer) {
+  if (const auto value = number<long>(text)) {
+    integer = *value;
+    return {};
+  }
   // 1e6 is a whole number too.
   const auto value = number<double>(text);
-  if (!value || *value != std::floor(*value)) refuse(option, text, "must be a whole number");
-  if (std::abs(*value) > exact_integers) refuse(option, text, "must be a whole number of at most 53 bits");
-  return static_cast<long>(*value);
+  if (!value || *value != std::floor(*value)) return "must be a whole number";
+  if (std::abs(*value) > exact_integers) return "must be a whole number of at most 53 bits";
+  integer = static_cast<long>(*value);
+  return {};
 }
 
-double parse_real(const Option& option, const std::string& text) {
+std::string read(const std::string& text, double& real) {
   const auto value = number<double>(text);
-  if (!value || !std::isfinite(*value)) refuse(option, text, "must be a finite number");
-  return *value;
+  if (!value || !std::isfinite(*value)) return "must be a finite number";
+  real = *value;
+  return {};
 }
 
-std::string list(const std::vector<std::string>& words) {
+std::string read(const std::string& text, std::string& word) {
+  word = text;
+  return {};
+}
+
+std::string about_item(const std::string& item, const std::string& why) {
+  return "'" + item + "' " + why;
+}
+
+template <class Item>
+std::string read(const std::string& text, std::vector<Item>& list) {
+  constexpr const char* separators = ", \t\r\n";
+  for (auto begin = text.find_first_not_of(separators); begin != std::string::npos;) {
+    const auto end = std::min(text.find_first_of(separators, begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    if (const auto why = read(item, list.emplace_back()); !why.empty()) return about_item(item, why);
+    begin = text.find_first_not_of(separators, end);
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
@@ -78,41 +102,88 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-}  // namespace
-
-OptionValue parse_value(const Option& option, const std::string& text) {
-  OptionValue value = std::visit(
-      [&](const auto& fallback) -> OptionValue {
-        using Type = std::decay_t<decltype(fallback)>;
-        if constexpr (std::is_same_v<Type, bool>)
-          return parse_flag(option, text);
-        else if constexpr (std::is_same_v<Type, long>)
-          return parse_integer(option, text);
-        else if constexpr (std::is_same_v<Type, double>)
-          return parse_real(option, text);
-        else
-          return text;
-      },
-      option.fallback);
-  if (const std::string why = objection(option, value); !why.empty()) refuse(option, text, why);
-  return value;
+std::string objection_to(const Option&, bool) {
+  return {};
 }
 
-std::string objection(const Option& option, const OptionValue& value) {
-  if (const auto* word = std::get_if<std::string>(&value)) {
-    const auto& choices = option.choices;
-    if (choices.empty() || std::find(choices.begin(), choices.end(), *word) != choices.end()) return {};
-    const std::string near = nearest_word(*word, choices);
-    return "must be one of " + list(choices) + (near.empty() ? "" : "; did you mean " + near + "?");
-  }
-  if (std::holds_alternative<bool>(value)) return {};
-  const auto* whole = std::get_if<long>(&value);
-  const double x = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(value);
+std::string objection_to(const Option& option, const std::string& word) {
+  const auto& choices = option.choices;
+  if (choices.empty() || std::find(choices.begin(), choices.end(), word) != choices.end()) return {};
+  const std::string near = nearest_word(word, choices);
+  return "must be one of " + joined(choices) + (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+std::string objection_to(const Option& option, double x) {
   const bool allowed = std::isfinite(x) &&
                        (option.above_minimum ? x > option.minimum : x >= option.minimum) &&
                        x <= option.maximum;
   if (allowed) return {};
   return "must be " + range_text(option) + (option.unit.empty() ? "" : " (" + option.unit + ")");
+}
+
+std::string objection_to(const Option& option, long whole) {
+  return objection_to(option, static_cast<double>(whole));
+}
+
+template <class Item>
+std::string objection_to(const Option& option, const std::vector<Item>& list) {
+  if (list.empty()) return option.not_empty ? "must not be empty" : "";
+  for (const Item& item : list)
+    if (const auto why = objection_to(option, item); !why.empty()) return about_item(value_text(item), why);
+  for (auto item = list.begin(); item != list.end(); ++item)
+    if (std::find(list.begin(), item, *item) != item) return "contains duplicates";
+  return {};
+}
+
+// "a", "a or b", "a, b or c".
+std::string alternatives(const std::vector<OptionValue>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < values.size() ? ", " : " or ") + value_text(values[i]);
+  return text;
+}
+
+}  // namespace
+
+bool When::holds(const OptionValue& value) const {
+  if (values.empty()) {
+    const auto* flag = std::get_if<bool>(&value);
+    return flag != nullptr ? *flag : !value_text(value).empty();
+  }
+  const bool found = std::find(values.begin(), values.end(), value) != values.end();
+  return found == equal;
+}
+
+std::string When::text() const {
+  return values.empty() ? key : key + (equal ? " = " : " != ") + alternatives(values);
+}
+
+std::string Condition::text() const {
+  std::string text;
+  for (const When& clause : clauses) text += (text.empty() ? "" : " and ") + clause.text();
+  return text;
+}
+
+Condition operator&&(Condition one, const Condition& other) {
+  one.clauses.insert(one.clauses.end(), other.clauses.begin(), other.clauses.end());
+  return one;
+}
+
+OptionValue parse_value(const Option& option, const std::string& text) {
+  OptionValue value = option.fallback;
+  std::string why = std::visit(
+      [&](auto& of_type) {
+        of_type = {};
+        return read(text, of_type);
+      },
+      value);
+  if (why.empty()) why = objection(option, value);
+  if (!why.empty()) throw BadInput(option.name + " = " + text + ": " + why);
+  return value;
+}
+
+std::string objection(const Option& option, const OptionValue& value) {
+  return std::visit([&](const auto& of_type) { return objection_to(option, of_type); }, value);
 }
 
 std::string value_text(const OptionValue& value) {
@@ -123,6 +194,10 @@ std::string value_text(const OptionValue& value) {
           return x ? "true" : "false";
         } else if constexpr (std::is_same_v<Type, std::string>) {
           return x;
+        } else if constexpr (!std::is_arithmetic_v<Type>) {
+          std::string text;
+          for (const auto& item : x) text += (text.empty() ? "" : ", ") + value_text(item);
+          return text;
         } else {
           char text[32];
           return {text, std::to_chars(text, text + sizeof text, x).ptr};

@@ -29,7 +29,8 @@ std::vector<std::string_view> parts_of(std::string_view name) {
 // What may stand before the family: the solvers of the march, of blocks and of grids.
 constexpr std::string_view prefixes[] = {"march", "sub", "mg", "levels", "coarse", "redundant", "inner"},
                            families[] = {"ts", "snes", "ksp", "pc", "eps", "st", "bv", "ds"};
-// Options with these words take the name of a file, or a viewer, which may be one; without a value they print.
+// Options with these words take the name of a file, or a viewer, which may be one; without a value they
+// print.
 constexpr std::string_view printing[] = {"monitor", "view", "reason", "eps_error"};
 constexpr std::string_view opening[] = {
     "binary",  "debug",    "dir",    "directory", "dirname",    "display", "draw", "dump", "email", "exec",
@@ -38,8 +39,8 @@ constexpr std::string_view opening[] = {
     "sp",      "tmp",      "tmpdir", "trace",     "trajectory", "viewer",  "vtk"};
 constexpr std::string_view programs[] = {"python", "matlab", "shell"};
 
-// PETSc has more, which need a stored matrix, a mass matrix, grids or parts of the right-hand side, and crash or fail
-// without. Every KSP fails politely.
+// PETSc has more, which need a stored matrix, a mass matrix, grids or parts of the right-hand side, and crash
+// or fail without. Every KSP fails politely.
 struct Methods {
   std::string_view family;
   std::vector<std::string_view> names;
@@ -49,7 +50,7 @@ const Methods methods[] = {
     {"snes", {"anderson", "ksponly", "ncg", "newtonls", "newtontr", "ngmres", "nrichardson", "qn"}},
     {"pc", {"jacobi", "ksp", "mat", "none"}}};
 
-/// Refuses pc_type, sub_pc_type, ... = what cannot work.
+/// Refuses pc_type, sub_pc_type, ... with a method that cannot work.
 void require_usable_method(std::string_view name, std::string_view value) {
   const auto parts = parts_of(name);
   if (parts.size() < 2 || parts.back() != "type") return;

@@ -4,8 +4,6 @@
 
 #include <chrono>
 
-#include "base/error.hpp"
-
 namespace fluxformer {
 namespace {
 
@@ -23,7 +21,7 @@ struct Ledger {
   std::array<PetscLogEvent, event_names.size()> events{};
   bool events_registered = false;
 
-  /// Time up to here belongs to the phase at hand; from here on to `next`.
+  /// Ends the present phase, which is charged for the time up to now, and begins `next`.
   void enter(Phase next) {
     const auto time = Clock::now();
     counts.at(now).seconds += std::chrono::duration<double>(time - since).count();
@@ -41,6 +39,14 @@ bool logs_events() {
   return ledger().events_registered && PetscFinalizeCalled == PETSC_FALSE;
 }
 
+std::size_t event_of(Phase phase) {
+  return static_cast<std::size_t>(phase) - 1;
+}
+
+std::size_t event_of(Piece piece) {
+  return first_piece + static_cast<std::size_t>(piece);
+}
+
 // PETSc's codes are dropped: a log is no reason to stop, and destructors do not throw.
 void begin_event(std::size_t index) {
   if (logs_events())
@@ -54,31 +60,32 @@ void end_event(std::size_t index) {
 
 }  // namespace
 
-void register_log_events() {
+int register_log_events() {
   PetscClassId owner = 0;
-  check(PetscClassIdRegister("fluxformer", &owner));
-  for (std::size_t i = 0; i < event_names.size(); ++i)
-    check(PetscLogEventRegister(event_names[i], owner, &ledger().events[i]));
-  ledger().events_registered = true;
+  PetscErrorCode code = PetscClassIdRegister("fluxformer", &owner);
+  for (std::size_t i = 0; i < event_names.size() && code == 0; ++i)
+    code = PetscLogEventRegister(event_names[i], owner, &ledger().events[i]);
+  ledger().events_registered = code == 0;
+  return code;
 }
 
 InPhase::InPhase(Phase phase)
     : around_(ledger().now), mine_(around_ == Phase::output ? Phase::output : phase) {
   ledger().enter(mine_);
-  if (mine_ != Phase::compute) begin_event(static_cast<std::size_t>(mine_) - 1);
+  if (mine_ != Phase::compute) begin_event(event_of(mine_));
 }
 
 InPhase::~InPhase() {
-  if (mine_ != Phase::compute) end_event(static_cast<std::size_t>(mine_) - 1);
+  if (mine_ != Phase::compute) end_event(event_of(mine_));
   ledger().enter(around_);
 }
 
 InPiece::InPiece(Piece piece) : piece_(piece) {
-  begin_event(first_piece + static_cast<std::size_t>(piece_));
+  begin_event(event_of(piece_));
 }
 
 InPiece::~InPiece() {
-  end_event(first_piece + static_cast<std::size_t>(piece_));
+  end_event(event_of(piece_));
 }
 
 void count_message(std::size_t bytes) {

@@ -10,20 +10,22 @@
 
 namespace fluxformer {
 
+/// What a rank does, or waits for.
 enum class Phase { compute, ghosts, ring, reduction, pipeline, output };
+/// Names of the phases, in their order.
 inline constexpr std::array phase_names = {"compute", "ghosts", "ring", "reduction", "pipeline", "output"};
 
-/// Since the counts were last reset. Messages are those this rank sends; a collective call counts as one,
-/// with the bytes of its buffer.
+/// Time, messages and bytes of one phase since the counts were last reset. Messages are those that this rank
+/// sends; a collective call counts as one, with the bytes of its buffer.
 struct PhaseCount {
   double seconds = 0;
   std::uint64_t messages = 0, bytes = 0;
 };
-/// Of this rank; differences of two are the counts of what ran in between.
+/// Counts of this rank; the difference of two is what ran in between.
 struct WorkCounts {
   std::array<PhaseCount, phase_names.size()> phases{};
   double flops = 0;  ///< see count_flops
-  /// Sum over the phases.
+  /// Time of all phases together.
   double seconds() const;
   PhaseCount& at(Phase phase) { return phases[static_cast<std::size_t>(phase)]; }
   const PhaseCount& at(Phase phase) const { return phases[static_cast<std::size_t>(phase)]; }
@@ -33,7 +35,7 @@ struct WorkCounts {
 /// stays output (ranks agree when they write). Outside of all scopes: compute.
 class InPhase {
  public:
-  /// Opens the PETSc log event of the phase as well; scopes nest.
+  /// Enters `phase` and opens its PETSc log event; scopes nest.
   explicit InPhase(Phase phase);
   ~InPhase();
   InPhase(const InPhase&) = delete;
@@ -49,7 +51,7 @@ enum class Piece { attention, reaction, token_diffusion };
 /// RAII scope: the log event of a piece. Changes no count here.
 class InPiece {
  public:
-  /// Opens the event; scopes of different pieces nest.
+  /// Opens the log event of `piece`; scopes of different pieces nest.
   explicit InPiece(Piece piece);
   ~InPiece();
   InPiece(const InPiece&) = delete;
@@ -59,20 +61,21 @@ class InPiece {
   Piece piece_;
 };
 
-/// Registers the log events; Session calls it once PETSc is up, so that all ranks number them alike. Before
-/// it the scopes above open no events.
-void register_log_events();
+/// Registers the log events and returns PETSc's error code (errors stand above this header). Session calls it
+/// once PETSc is up, so that all ranks number the events alike. Before that the scopes above open no events.
+int register_log_events();
 
-/// One more message, of the present phase.
+/// Counts a message of so many bytes in the present phase.
 void count_message(std::size_t bytes);
 
-/// Additions and multiplications of the matrix products of a layer and of attention: forward 8 d^2 + 4 d f
-/// per row and 4 d per pair of tokens, twice that backwards. Nothing else is counted. PETSc's log counts them
-/// too.
+/// Counts additions and multiplications. Callers pass those of the matrix products of a layer and of
+/// attention, and no others: forward 8 d^2 + 4 d f per row and 4 d per pair of tokens, twice that backwards.
+/// PETSc's log counts them, too.
 void count_flops(double flops);
 
-/// Since the last reset; the phases share all time among them.
+/// Counts since the last reset; all time belongs to some phase.
 WorkCounts work_counts();
+/// Sets all counts to zero.
 void reset_work_counts();
 
 }  // namespace fluxformer

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/index.hpp"
+
 namespace fluxformer {
 
 namespace {
@@ -41,7 +43,7 @@ std::size_t terminal_width() {
 }
 
 std::string bar(double fraction) {
-  const auto filled = static_cast<std::size_t>(std::lround(std::clamp(fraction, 0.0, 1.0) * bar_width));
+  const Index filled = std::lround(std::clamp(fraction, 0.0, 1.0) * bar_width);
   return "[" + std::string(filled, '#') + std::string(bar_width - filled, '.') + "] ";
 }
 

@@ -7,13 +7,14 @@
 
 namespace fluxformer {
 
-/// Prints where `speak` is true (rank 0, unless --quiet). Not collective.
+/// Progress of a run, printed where `speak` is true (rank 0, unless --quiet). Not collective.
 class Progress {
  public:
-  /// `total` in units of `unit` ("steps", "epochs", "time units"), 0 if it is not known; `begun`: where the run
-  /// starts, as after a restart.
+  /// Starts the clock of a run named `what` that goes from `begun` (not 0 after a restart) to `total` (0 if
+  /// it is not known), both in units of `unit` ("steps", "epochs", "time units").
   Progress(std::string what, double total, std::string unit, bool speak, double begun = 0);
-  /// `done` of `total`; `note` is appended (a loss, say). Cheap: prints at most five times a second.
+  /// Notes that `done` of `total` is reached; `note` is appended (a loss, say). Cheap: prints at most five
+  /// times a second.
   void update(double done, const std::string& note = {});
   /// Prints the state of the last `update` and the time taken, and ends the line.
   void finish(const std::string& note = {});

@@ -28,7 +28,7 @@ std::string compiler() {
 #endif
 }
 
-/// `numbers`: PetscGetVersionNumber or its like.
+/// Version of a library whose numbers a function like PetscGetVersionNumber tells.
 std::string version(PetscErrorCode (*numbers)(PetscInt*, PetscInt*, PetscInt*, PetscInt*)) {
   PetscInt major = 0;
   PetscInt minor = 0;

@@ -47,12 +47,12 @@ double open_unit(std::uint64_t bits) {
   return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
-// Blocks that are computed at once. Words are kept as numbers of 64 bits, as the products need them: compilers turn
-// the loop over lanes into vector instructions.
+// Blocks that are computed at once. Words are kept as numbers of 64 bits, as the products need them:
+// compilers turn the loop over lanes into vector instructions.
 constexpr std::size_t lanes = 16;
 using Lanes = std::array<std::uint64_t, lanes>;
 
-// philox of `counter` in every lane
+// Replaces the counter in every lane by its block.
 void philox_lanes(std::array<Lanes, 4>& counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t l = 0; l < lanes; ++l) {

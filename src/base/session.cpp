@@ -46,15 +46,15 @@ void use_one_blas_thread() {
     reinterpret_cast<void (*)(int)>(found)(1);
 }
 
-// Nothing here uses the file pointers that ranks may share. The component that Open MPI prefers for them overflows a
-// buffer when a file with a path of 256 letters is opened. Other MPIs do not read this.
+// Nothing here uses the file pointers that ranks may share. The component that Open MPI prefers for them
+// overflows a buffer when a file with a path of 256 letters is opened. Other MPIs do not read this.
 void use_no_shared_file_pointers() {
   setenv("OMPI_MCA_sharedfp", "individual", 0);
 }
 
-// PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer to
-// the arguments, hence static). No signal handler of PETSc: SIGTERM asks us to stop, and crashes should leave a
-// core file. The command line reports unused options. SLEPc initialises PETSc with it.
+// PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer
+// to the arguments, hence static). No signal handler of PETSc: SIGTERM asks us to stop, and crashes should
+// leave a core file. The command line reports unused options. SLEPc initialises PETSc with it.
 void initialise_petsc() {
   static char name[] = "fluxformer";
   static char no_file[] = "-skip_petscrc";
@@ -62,7 +62,7 @@ void initialise_petsc() {
   static char not_left[] = "-options_left";
   static char no[] = "no";
   static char* words[] = {name, no_file, no_handler, not_left, no, nullptr};
-  static int count = static_cast<int>(std::size(words)) - 1;
+  static int count = std::size(words) - 1;
   static char** arguments = words;
   check(SlepcInitialize(&count, &arguments, nullptr, nullptr));
 }
@@ -88,7 +88,7 @@ Session::Session(int& argc, char**& argv) {
 
   initialise_petsc();
   return_petsc_errors();
-  register_log_events();
+  check(register_log_events());
   note_run_facts(MPI_COMM_WORLD);
 }
 

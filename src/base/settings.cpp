@@ -17,7 +17,7 @@ std::string petsc_key(const std::string& name) {
   return name.substr(petsc_section.size());
 }
 
-/// Those that choose how the run is computed; the others print or write.
+/// Options that choose how the run is computed, without those that print or write.
 SolverOptions choices(const SolverOptions& options) {
   SolverOptions chosen;
   for (const auto& [name, value] : options)
@@ -126,6 +126,18 @@ const std::string& Settings::word(std::string_view name) const {
   return value_of<std::string>(value(name), name, "a word");
 }
 
+const std::vector<long>& Settings::integers(std::string_view name) const {
+  return value_of<std::vector<long>>(value(name), name, "a list of whole numbers");
+}
+
+const std::vector<double>& Settings::reals(std::string_view name) const {
+  return value_of<std::vector<double>>(value(name), name, "a list of real numbers");
+}
+
+const std::vector<std::string>& Settings::words(std::string_view name) const {
+  return value_of<std::vector<std::string>>(value(name), name, "a list of words");
+}
+
 const OptionValue& Settings::value(std::string_view name) const {
   return entry(name).value;
 }
@@ -134,12 +146,13 @@ bool Settings::given(std::string_view name) const {
   return entry(name).given;
 }
 
-bool Settings::holds(const Clause& clause) const {
+bool Settings::holds(const When& clause) const {
   return left_to_file(clause.key) || clause.holds(entry(clause.key).value);
 }
 
 bool Settings::counts(std::string_view name) const {
-  return std::ranges::all_of(options_->condition(name), [&](const Clause& clause) { return holds(clause); });
+  return std::ranges::all_of(options_->at(name).when.clauses,
+                             [&](const When& clause) { return holds(clause); });
 }
 
 Settings Settings::with(const Changes& changes) const {
@@ -148,7 +161,7 @@ Settings Settings::with(const Changes& changes) const {
     Entry& to = changed.entry(name);
     if (value.index() != to.value.index())
       throw std::logic_error("option " + name + " is not declared as the type of " + value_text(value));
-    if (const auto why = objection(*options_->find(name), value); !why.empty())
+    if (const auto why = objection(options_->at(name), value); !why.empty())
       throw BadInput(name + " = " + value_text(value) + ": " + why);
     to.value = value;
     to.given = true;
@@ -160,7 +173,7 @@ Settings Settings::without(const std::vector<std::string>& names) const {
   Settings changed = *this;
   for (const auto& name : names) {
     Entry& to = changed.entry(name);
-    to.value = options_->find(name)->fallback;
+    to.value = options_->at(name).fallback;
     to.given = false;
   }
   return changed;
@@ -178,7 +191,7 @@ bool Settings::left_to_file(std::string_view name) const {
 void Settings::refuse_idle_keys() const {
   for (const Option& option : options_->all()) {
     if (value(option.name) == option.fallback) continue;
-    for (const Clause& clause : options_->condition(option.name))
+    for (const When& clause : option.when.clauses)
       if (!holds(clause)) throw BadInput(option.name + ": needs " + clause.text());
   }
 }

@@ -19,11 +19,11 @@ double median(const std::vector<double>& numbers) {
 }
 
 double mean(const std::vector<double>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / numbers.size();
 }
 
 Estimate estimate_of(std::vector<double> samples) {
-  const auto count = static_cast<double>(samples.size());
+  const double count = samples.size();
   const double centre = mean(samples);
   double squares = 0;
   for (const double x : samples) squares += (x - centre) * (x - centre);

@@ -9,7 +9,7 @@
 
 namespace fluxformer {
 
-/// To read this rank's part.
+/// Array of this rank's part of a vector, for reading.
 class ReadArray {
  public:
   explicit ReadArray(Vec of) : vec_(of) { check(VecGetArrayRead(vec_, &values)); }
@@ -22,7 +22,7 @@ class ReadArray {
   Vec vec_;
 };
 
-/// To read and write this rank's part.
+/// Array of this rank's part of a vector, for reading and writing.
 class WriteArray {
  public:
   explicit WriteArray(Vec of) : vec_(of) { check(VecGetArray(vec_, &values)); }
@@ -35,10 +35,16 @@ class WriteArray {
   Vec vec_;
 };
 
-/// The same, set to zero first.
+/// Array of this rank's part of a vector that becomes zero, for reading and writing.
 class ZeroedArray : public WriteArray {
  public:
-  explicit ZeroedArray(Vec of) : WriteArray((check(VecZeroEntries(of)), of)) {}
+  explicit ZeroedArray(Vec of) : WriteArray(zeroed(of)) {}
+
+ private:
+  static Vec zeroed(Vec of) {
+    check(VecZeroEntries(of));
+    return of;
+  }
 };
 
 }  // namespace fluxformer

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/digest.hpp"
 #include "io/from_root.hpp"
 #include "io/hdf5/finished_file.hpp"
@@ -120,12 +120,12 @@ void read_all(const Descriptor& file, Index offset, std::span<double> to) {
 }
 
 /// The digest of this rank's share of the numbers.
-std::uint64_t digest_of_share(const Descriptor& file, const Stored& numbers, const RankOf& me) {
+std::uint64_t digest_of_share(const Descriptor& file, const Stored& numbers, MPI_Comm comm) {
   constexpr Index most = Index{1} << 17;  // numbers in memory at a time
   const Index blocks = (numbers.count + most - 1) / most;
   std::vector<double> block;
   std::uint64_t sum = 0;
-  for (Index k = me.rank; k < blocks; k += me.ranks) {
+  for (Index k = mpi::rank(comm), ranks = mpi::size(comm); k < blocks; k += ranks) {
     block.resize(std::min(most, numbers.count - k * most));
     read_all(file, numbers.offset + k * most * sizeof(double), block);
     sum += digest_of(block.data(), block.size(), k * most);
@@ -326,7 +326,7 @@ void ArchiveReader::require_digests(const std::string& group) const {
     std::vector<std::uint64_t> digests;
     try {
       const Descriptor file(path_);
-      for (const Stored& numbers : list) digests.push_back(digest_of_share(file, numbers, RankOf(comm_)));
+      for (const Stored& numbers : list) digests.push_back(digest_of_share(file, numbers, comm_));
     } catch (const BadInput& e) {
       throw BadInput(called_ + ": " + e.what());
     }
@@ -347,7 +347,7 @@ bool EarlierResult::incomplete() const {
 std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path) {
   std::int64_t look[2] = {0, 0};  // 1 if the file is there, and when it was written
   struct stat found {};
-  if (RankOf(comm).root() && ::stat(path.c_str(), &found) == 0) {
+  if (mpi::is_root(comm) && ::stat(path.c_str(), &found) == 0) {
     look[0] = 1;
     look[1] = found.st_mtim.tv_sec * std::int64_t{1000000000} + found.st_mtim.tv_nsec;
   }

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/archive_reader.hpp"
 #include "io/digest.hpp"
 #include "io/file_names.hpp"
@@ -74,7 +74,7 @@ void Series::write_pending() {
     auto dims = dataset_shape(dataset_);
     dims.front() = first + rows;
     h5(H5Dset_extent(dataset_, dims.data()), "H5Dset_extent");
-    write_rows(dataset_, RankOf(file_.comm()).root(), H5T_NATIVE_DOUBLE, pending_.data(), {first, rows});
+    write_rows(dataset_, mpi::is_root(file_.comm()), H5T_NATIVE_DOUBLE, pending_.data(), {first, rows});
   });
   written_ += rows;
   pending_.clear();

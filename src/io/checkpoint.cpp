@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "io/digest.hpp"
 #include "io/file_names.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
@@ -37,7 +37,7 @@ void CheckpointWriter::put_value(const std::string& name, const AttributeValue& 
 }
 
 void CheckpointWriter::put(const NumbersItem& item, const std::vector<double>& values) {
-  const bool root = RankOf(file_.comm()).root();
+  const bool root = mpi::is_root(file_.comm());
   create(item.name, {values.size()}, root ? digest_of(values.data(), values.size()) : 0, [&](hid_t dataset) {
     if (root && !values.empty()) write_contiguous(dataset, H5T_NATIVE_DOUBLE, values.data());
   });

@@ -27,7 +27,7 @@ void describe_archive(Description& description) {
   description.attributes("/",
                          {version,  experiment, created, git_revision, git_dirty, command_line, deck,
                           settings, seed,       ranks,   compiler,     petsc,     slepc,        petsc_options,
-                          hdf5,     mpi,        blas,    host,         cites,     status,       message});
+                          hdf5,     names::mpi, blas,    host,         cites,     status,       message});
   description.attributes("<dataset>", {unit, long_name, digest});
   description.variables("/", {coordinate("extent_<n>", "",
                                          "dimension of length n without a coordinate (extent_<n>_2: its "

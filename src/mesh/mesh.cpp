@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -115,7 +115,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
   if (spec.samples < 1)
     throw BadInput("inflow.samples=" + std::to_string(spec.samples) + ": must be at least 1");
   if (spec.width < 1) throw BadInput("model.width=" + std::to_string(spec.width) + ": must be at least 1");
-  const ProcessGrid grid = choose_process_grid(RankOf(comm).ranks, {spec.cells, spec.tokens_x, spec.tokens_y},
+  const ProcessGrid grid = choose_process_grid(mpi::size(comm), {spec.cells, spec.tokens_x, spec.tokens_y},
                                                spec.ranks_depth, spec.ranks_token);
   const double numbers =  // in double, since the product may exceed any integer
       1.0 * spec.cells * spec.tokens_x * spec.tokens_y * spec.samples * spec.width;
@@ -126,7 +126,7 @@ ProcessGrid checked_grid(const Communicator& comm, const MeshSpec& spec) {
                    "): reduce mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples or model.width");
   // At least the state, its rate of change and one stage; the work space of one depth cell is small beside
   // them.
-  require_memory(comm, 3 * numbers * sizeof(double) / RankOf(comm).ranks,
+  require_memory(comm, 3 * numbers * sizeof(double) / mpi::size(comm),
                  "mesh.cells, mesh.tokens_x, mesh.tokens_y, inflow.samples and model.width");
   return grid;
 }

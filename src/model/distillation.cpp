@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "model/depth_model.hpp"
 #include "model/embedding.hpp"
 

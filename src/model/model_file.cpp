@@ -5,8 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -207,7 +206,7 @@ ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const Share
     require_memory(comm, bytes, what);
   };
   // Some rank has the mean of all, or one layer.
-  require(std::max(parameter_count(spec) / RankOf(comm).ranks, parameter_count(spec, {.last_knot = 0})));
+  require(std::max(parameter_count(spec) / mpi::size(comm), parameter_count(spec, {.last_knot = 0})));
   const auto share = share_of ? share_of(spec) : ParameterShare{};
   require(parameter_count(spec, share));
   return share;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 
@@ -15,15 +15,15 @@ int Replica::largest_share(Index samples) const {
 }
 
 Replica replica_of(MPI_Comm comm, int ranks) {
-  const RankOf me(comm);
-  if (ranks < 1 || me.ranks % ranks != 0)
-    throw std::invalid_argument("replicas of " + std::to_string(ranks) + " of " + std::to_string(me.ranks) +
+  const int rank = mpi::rank(comm), size = mpi::size(comm);
+  if (ranks < 1 || size % ranks != 0)
+    throw std::invalid_argument("replicas of " + std::to_string(ranks) + " of " + std::to_string(size) +
                                 " ranks");
-  return {me.rank / ranks, me.ranks / ranks};
+  return {rank / ranks, size / ranks};
 }
 
 TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic) {
-  const int ranks = RankOf(comm).ranks;
+  const int ranks = mpi::size(comm);
   const bool rows = data.tokens_y() >= ranks;
   return TokenLine::even(comm, data.tokens_x(), data.tokens_y(), rows ? 1 : ranks, rows ? ranks : 1,
                          periodic);

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/phases.hpp"
-#include "base/rank_of.hpp"
 
 namespace fluxformer {
 namespace {
@@ -145,10 +145,10 @@ void Pipeline::Neighbour::release(Index slot) {
 Pipeline::Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, PipelineSettings settings)
     : settings_(settings),
       slots_(std::move(slots)),
-      passes_(passes_of(settings.schedule, RankOf(depth).rank, RankOf(depth).ranks, settings.micro_batches)),
-      below_(depth, RankOf(depth).root() ? MPI_PROC_NULL : RankOf(depth).rank - 1, state_tag, adjoint_tag,
+      passes_(passes_of(settings.schedule, mpi::rank(depth), mpi::size(depth), settings.micro_batches)),
+      below_(depth, mpi::is_root(depth) ? MPI_PROC_NULL : mpi::rank(depth) - 1, state_tag, adjoint_tag,
              slots_.size(), slots_.front()->u().size()),
-      above_(depth, RankOf(depth).rank + 1 == RankOf(depth).ranks ? MPI_PROC_NULL : RankOf(depth).rank + 1,
+      above_(depth, mpi::rank(depth) + 1 == mpi::size(depth) ? MPI_PROC_NULL : mpi::rank(depth) + 1,
              adjoint_tag, state_tag, slots_.size(), slots_.front()->u().size()) {}
 
 void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradient,

@@ -5,9 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
-#include "base/transfers.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -19,7 +17,7 @@ std::vector<ParameterLayout> all_layouts(MPI_Comm depth, const ModelSpec& spec, 
   const int own[] = {mine.first_knot, mine.last_knot, mine.embedding ? 1 : 0, mine.head ? 1 : 0,
                      mine.words ? 1 : 0};
   constexpr int numbers = 5;
-  std::vector<int> all(numbers * RankOf(depth).ranks);
+  std::vector<int> all(numbers * mpi::size(depth));
   check_mpi(MPI_Allgather(own, numbers, MPI_INT, all.data(), numbers, MPI_INT, depth));
   std::vector<ParameterLayout> layouts;
   for (Index at = 0; at < std::ssize(all); at += numbers)
@@ -32,10 +30,10 @@ std::vector<ParameterLayout> all_layouts(MPI_Comm depth, const ModelSpec& spec, 
 
 StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& parameters)
     : ranks_(ranks),
-      stage_(RankOf(ranks.depth).rank),
+      stage_(mpi::rank(ranks.depth)),
       layouts_(all_layouts(ranks.depth, parameters.spec, parameters.layout.share())) {
   collectively(ranks.all, [&] {
-    if (!RankOf(ranks.all).root() || stages() == 1) return;
+    if (!mpi::is_root(ranks.all) || stages() == 1) return;
     for (const auto& layout : layouts_) received_.resize(std::max(received_.size(), layout.size()));
   });
   // The stages that hold each array of the model, by its place.
@@ -44,7 +42,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
     for (const auto& view : layout_of(stage).views()) holders[view.place].push_back(stage);
   // An array belongs to the first stage that holds it.
   for (const auto& [place, who] : holders) owner_.push_back(who.front());
-  const bool writes = RankOf(ranks.stage).root();
+  const bool writes = mpi::is_root(ranks.stage);
   held_.size = written_.size = parameters.layout.size_of_model();
   io::FlatPart own;
   for (const auto& view : parameters.layout.views()) {
@@ -100,10 +98,10 @@ int StageParameters::first_pair() const {
 }
 
 const double* StageParameters::of_stage(int stage, std::span<const double> mine) const {
-  const bool root = RankOf(ranks_.all).root();
+  const bool root = mpi::is_root(ranks_.all);
   if (stage == 0) return root ? mine.data() : nullptr;
   // One rank of each stage sends: all ranks of a stage hold the same.
-  if (stage == stage_ && RankOf(ranks_.stage).root()) send_numbers(mine, 0, share_tag, ranks_.depth);
+  if (stage == stage_ && mpi::is_root(ranks_.stage)) send_numbers(mine, 0, share_tag, ranks_.depth);
   if (!root) return nullptr;
   receive_numbers(std::span(received_).first(layout_of(stage).size()), stage, share_tag, ranks_.depth);
   return received_.data();
@@ -121,7 +119,7 @@ void StageParameters::for_each_stage(const Parameters& mine, const Visit& visit)
 std::vector<double> StageParameters::gathered(std::span<const double> mine) const {
   std::vector<double> whole;
   collectively(ranks_.all, [&] {
-    if (RankOf(ranks_.all).root()) whole.resize(held_.size);
+    if (mpi::is_root(ranks_.all)) whole.resize(held_.size);
   });
   for (int stage = 0; stage < stages(); ++stage) {
     const double* const from = of_stage(stage, mine);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "operators/kernels/simd.hpp"
 #include "training/smoothness.hpp"
 

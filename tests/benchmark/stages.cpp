@@ -33,27 +33,30 @@ struct Network {
 };
 
 /// Of a model of 48 cells with 8 micro-batches of 8 samples.
-void memory(const RankOf& world) {
+void memory() {
+  const int ranks = mpi::size(MPI_COMM_WORLD);
+  const bool root = mpi::is_root(MPI_COMM_WORLD);
   const bench::Size size{.layers = 48, .batch = 64};
   bench::TrainingCase staged(MPI_COMM_WORLD, size, Precision::float32, bench::Over::depth, 8);
   seconds(&staged, 1);
-  std::vector<double> all(3 * static_cast<std::size_t>(world.ranks));
+  std::vector<double> all(3 * static_cast<std::size_t>(ranks));
   const double mine[3] = {staged.parameter_megabytes(), staged.kept_megabytes(), megabytes_of_process()};
   MPI_Gather(mine, 3, MPI_DOUBLE, all.data(), 3, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-  for (std::size_t stage = 0; world.root() && 3 * stage < all.size(); ++stage)
+  for (std::size_t stage = 0; root && 3 * stage < all.size(); ++stage)
     std::printf(
         "stage %zu of %d: values, gradient, variables and moments %6.1f MB, activations %6.1f MB, process "
         "%6.1f MB\n",
-        stage, world.ranks, 5 * all[3 * stage], all[3 * stage + 1], all[3 * stage + 2]);
+        stage, ranks, 5 * all[3 * stage], all[3 * stage + 1], all[3 * stage + 2]);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Session session(argc, argv);
-  const RankOf world(MPI_COMM_WORLD);
+  const int ranks = mpi::size(MPI_COMM_WORLD);
+  const bool root = mpi::is_root(MPI_COMM_WORLD);
   if (argc > 1 && std::string(argv[1]) == "memory") {
-    memory(world);
+    memory();
     return 0;
   }
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
@@ -66,25 +69,25 @@ int main(int argc, char** argv) {
       auto size = network.size;
       size.batch *= micro_batches;
       auto part = size;
-      part.layers /= world.ranks;
+      part.layers /= ranks;
       const auto over = bench::Over::depth;
       bench::TrainingCase staged(MPI_COMM_WORLD, size, precision, over, micro_batches),
           whole(MPI_COMM_SELF, size, precision, over, micro_batches),
           share(MPI_COMM_SELF, part, precision, over, micro_batches);
-      auto* const alone = world.root() ? &whole : nullptr;
+      auto* const alone = root ? &whole : nullptr;
       seconds(&staged, 1), seconds(alone, 1), seconds(&share, 1);
       std::vector<double> one, all, apart, ideal;
       for (int k = 0; k < rounds; ++k) {
         one.push_back(seconds(alone, 1));
         all.push_back(seconds(&staged, 1));
         apart.push_back(seconds(&share, 1));
-        ideal.push_back(apart.back() * (micro_batches + world.ranks - 1) / micro_batches / all.back());
+        ideal.push_back(apart.back() * (micro_batches + ranks - 1) / micro_batches / all.back());
       }
-      if (world.root())
+      if (root)
         std::printf(
             "%s %-7s one rank %7.1f ms   %d stages %7.1f ms   apart %7.1f ms   share of the ideal %.3f\n",
-            network.name, precision == Precision::float32 ? "float" : "double", 1e3 * median(one),
-            world.ranks, 1e3 * median(all), 1e3 * median(apart), median(ideal));
+            network.name, precision == Precision::float32 ? "float" : "double", 1e3 * median(one), ranks,
+            1e3 * median(all), 1e3 * median(apart), median(ideal));
     }
   return 0;
 }

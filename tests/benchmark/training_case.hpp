@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "model/backpropagation.hpp"
 #include "model/depth_model.hpp"
 #include "tests/benchmark/network.hpp"
@@ -27,9 +27,9 @@ class TrainingCase {
   /// cut into micro-batches.
   TrainingCase(MPI_Comm comm, const Size& size, Precision precision, Over over = Over::samples,
                int micro_batches = 1)
-      : stages_(over == Over::depth ? RankOf(comm).ranks : 1),
-        stage_(over == Over::depth ? RankOf(comm).rank : 0),
-        samples_(over == Over::depth ? size.batch : size.batch / RankOf(comm).ranks),
+      : stages_(over == Over::depth ? mpi::size(comm) : 1),
+        stage_(over == Over::depth ? mpi::rank(comm) : 0),
+        samples_(over == Over::depth ? size.batch : size.batch / mpi::size(comm)),
         line_(TokenLine::even(MPI_COMM_SELF, size.columns, size.rows)),
         context_{&line_, micro_batch_size(samples_, micro_batches), size.width, {}, nullptr},
         depth_{size.layers, size.layers},

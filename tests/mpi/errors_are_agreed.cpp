@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
+#include "base/mpi.hpp"
 #include "base/provenance.hpp"
-#include "base/rank_of.hpp"
 #include "base/session.hpp"
 
 namespace fluxformer::errors_are_agreed {
@@ -89,8 +89,8 @@ TEST(Agree, concerns_the_ranks_of_its_communicator_alone) {
   MPI_Comm split = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(MPI_COMM_WORLD, half, -world_rank(), &split));
   const Communicator comm(split);
-  const bool ok = half == 1 || RankOf(comm).rank !=
-                                   RankOf(comm).ranks - 1;  // the last of the even ranks fails: world rank 0
+  const bool ok =
+      half == 1 || mpi::rank(comm) != mpi::size(comm) - 1;  // the last of the even ranks fails: world rank 0
   EXPECT_EQ(thrown_by([&] { agree(comm, ok, "even"); }), half == 1 ? "nothing" : "BadInput 2 even");
 }
 

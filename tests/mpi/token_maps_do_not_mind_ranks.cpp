@@ -5,7 +5,7 @@
 
 #include "analysis/identifiability/contributions.hpp"
 #include "analysis/identifiability/token_map.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "tests/support/test_vectors.hpp"
 #include "tests/unit/analysis/identifiability/token_case.hpp"
 
@@ -16,9 +16,9 @@ constexpr int samples = 11, width = 5;
 
 /// Every rank holds each rank-th sample; with MPI_COMM_SELF all of them.
 TokenExamples shared_examples(unsigned seed, MPI_Comm comm) {
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   TokenExamples set{samples, {}};
-  for (int s = samples - 1 - me.rank; s >= 0; s -= me.ranks) {
+  for (int s = samples - 1 - rank; s >= 0; s -= ranks) {
     const Matrix x = normal_matrix(5 + s % 4, width, seed + static_cast<unsigned>(s));
     set.samples.push_back({static_cast<std::size_t>(s), (x.array() + 0.4 * x.array().cube()).matrix(), x});
   }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "base/phases.hpp"
-#include "base/reductions.hpp"
 #include "mesh/ghosts.hpp"
 #include "operators/attention/token_ring.hpp"
 #include "tests/support/every_rank.hpp"

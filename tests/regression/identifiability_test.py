@@ -206,8 +206,8 @@ class Decks(IdentifiabilityTest):
 class Refusals(IdentifiabilityTest):
     def test_name_the_key(self):
         cases = [(("--run.precision=single",), "run.precision = single"),
-                 (("--identifiability.measures=weight",), "'weight' is none of weights, identity, attribution"),
-                 (("--identifiability.measures=",), "identifiability.measures: must not be empty"),
+                 (("--identifiability.measures=weight",), "'weight' must be one of weights, identity, attribution"),
+                 (("--identifiability.measures=",), "identifiability.measures = : must not be empty"),
                  (("--identifiability.lengths=4,9",), "identifiability.lengths = 4,9: 9 must be less than 9"),
                  (("--identifiability.lengths=1",), "identifiability.lengths"),
                  (("--identifiability.head=2",), "identifiability.head = 2: transformer has 2 heads"),
@@ -215,7 +215,7 @@ class Refusals(IdentifiabilityTest):
                  (("--identifiability.fit=1000",), "identifiability.fit"),
                  ((*ALL[:1], *ALL[3:], "--identifiability.probes=1",), "identifiability.probes = 1"),
                  ((*ALL[:1], *ALL[3:], "--identifiability.probes=64", "--identifiability.norm=spectral"), "identifiability.norm = spectral"),
-                 ((*ALL[:1], *ALL[3:], "--identifiability.epochs=7",), "epoch7"), (("--identifiability.maps=tree", *ALL[:1]), "'tree' is none of")]
+                 ((*ALL[:1], *ALL[3:], "--identifiability.epochs=7",), "epoch7"), (("--identifiability.maps=tree", *ALL[:1]), "'tree' must be one of")]
         for arguments, message in cases:
             self.assertIn(message, self.refused(*arguments), arguments)
 

@@ -254,7 +254,7 @@ class Refusals(PathsTest):
                                  (("--paths.widths=ten",), ("paths.widths", "'ten'")),
                                  (("--paths.draws=27,59",), ("paths.draws", "four seeds")),
                                  ((*PUBLISHED, "--paths.seeds=1,2"), ("paths.draws", "paths.seeds")),
-                                 (("--paths.draws=1,2,3,99999999999",), ("paths.draws", "2.14748e+09")),
+                                 (("--paths.draws=1,2,3,99999999999",), ("paths.draws", "2147483647")),
                                  (("--paths.noise=loud",), ("paths.noise", "loud")),
                                  (("--paths.noise=1,2",), ("paths.noise", "one number")),
                                  (("--paths.examples=21",), ("even",)),

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 #include "model/backpropagation.hpp"
 #include "model/depth_model.hpp"
 #include "model/initialise.hpp"
@@ -25,8 +25,8 @@ class StagedTraining {
   StagedTraining(MPI_Comm comm, const ModelSpec& spec, int cells, const data::Dataset& data, int batch,
                  PipelineSettings settings, const TrainerSettings& trainer_settings = {},
                  const Wrap& wrap = {})
-      : stage(RankOf(comm).rank),
-        stages(RankOf(comm).ranks),
+      : stage(mpi::rank(comm)),
+        stages(mpi::size(comm)),
         batches(data, all_of(data), batch, {}, 1),
         line(TokenLine::even(MPI_COMM_SELF, data.tokens_x(), data.tokens_y())),
         context{&line, micro_batch_size(batch, settings.micro_batches), spec.width, {}, nullptr},

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
 #include "mesh/ghosts.hpp"
 

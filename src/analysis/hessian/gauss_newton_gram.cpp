@@ -7,8 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::hessian {
 namespace {
@@ -49,13 +48,13 @@ std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double si
 }  // namespace
 
 GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line) : comm_(comm) {
-  const bool keeps = RankOf(line).rank == 0;
+  const bool keeps = mpi::rank(line) == 0;
   of.for_output_gradients([&](std::span<const double> row) {
     if (keeps) rows_.emplace_back(row.begin(), row.end());
   });
-  const RankOf me(comm);
-  std::vector<double> counts(me.ranks, 0.0);
-  counts[me.rank] = rows_.size();
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
+  std::vector<double> counts(ranks, 0.0);
+  counts[rank] = rows_.size();
   sum_over_ranks(counts, comm);
   first_.push_back(0);
   for (const Index count : counts) first_.push_back(first_.back() + count);
@@ -73,15 +72,15 @@ RowMatrix GaussNewtonGram::of(const spectra::Block& block) const {
 
 // Each rank sends its rows to all others, which multiply them with their own.
 void GaussNewtonGram::add_panel(RowMatrix& gram, Index begin, Index count) const {
-  const RankOf me(comm_);
+  const int me = mpi::rank(comm_), ranks = mpi::size(comm_);
   RowMatrix mine(std::ssize(rows_), count);
   for (Index row = 0; row < mine.rows(); ++row)
     std::copy_n(rows_[row].begin() + begin, count, mine.row(row).data());
-  for (int rank = 0; rank < me.ranks; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     const Index first = first_[rank];
-    RowMatrix shown = rank == me.rank ? mine : RowMatrix(first_[rank + 1] - first, count);
+    RowMatrix shown = rank == me ? mine : RowMatrix(first_[rank + 1] - first, count);
     check_mpi(MPI_Bcast(shown.data(), shown.size(), MPI_DOUBLE, rank, comm_));
-    gram.block(first_[me.rank], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
+    gram.block(first_[me], first, mine.rows(), shown.rows()).noalias() += mine * shown.transpose();
   }
 }
 
@@ -91,13 +90,13 @@ GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
   of_blocks.reserve(blocks.size());
   for (const auto& block : blocks) of_blocks.push_back(gram.of(block));
   const RowMatrix whole = gram.of({{0, size}});
-  const RankOf me(gram.comm());
+  const int rank = mpi::rank(gram.comm()), ranks = mpi::size(gram.comm());
   // One eigenproblem for each rank at a time; the whole matrix is the last.
   std::vector<std::vector<double>> values;
   const Index count = std::ssize(blocks);
   for (Index k = 0; k <= count; ++k) {
     auto& mine = values.emplace_back(gram.outputs(), 0.0);
-    if (k % me.ranks == me.rank) mine = eigenvalues_of(k < count ? of_blocks[k] : whole);
+    if (k % ranks == rank) mine = eigenvalues_of(k < count ? of_blocks[k] : whole);
   }
   GramSpectra result;
   for (auto& list : values) sum_over_ranks(list, gram.comm());

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer::hessian {

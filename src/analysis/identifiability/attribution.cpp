@@ -17,7 +17,7 @@
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 

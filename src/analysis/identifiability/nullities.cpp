@@ -8,7 +8,7 @@
 
 #include "analysis/identifiability/column_space.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::identifiability {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/random.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "training/optimiser.hpp"
 #include "training/schedule.hpp"
 

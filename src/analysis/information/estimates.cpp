@@ -13,8 +13,7 @@
 #include "analysis/information/ksg.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::information {
 
@@ -163,9 +162,9 @@ std::vector<std::vector<double>> estimates_by_depth(MPI_Comm comm, const std::ve
   // Depths and parts of the estimators are distributed over the ranks.
   const Index count = std::ssize(variables::estimates());
   std::vector<double> found(count * depths, 0.0);
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   collectively(comm, [&] {
-    for (Index task = me.rank; task < depths * estimator_parts; task += me.ranks) {
+    for (Index task = rank; task < depths * estimator_parts; task += ranks) {
       const Index depth = task / estimator_parts;
       const int part = (task + depth) % estimator_parts;  // so that even ranks meet odd parts, too
       const Points t{states.data() + depth * samples * width, samples, width};

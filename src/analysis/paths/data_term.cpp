@@ -10,8 +10,7 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::paths {
 
@@ -59,12 +58,12 @@ using Eigen::VectorXd;
 
 /// Only one column of inputs goes to a rank that has none.
 void require_fit(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths) {
-  const RankOf me(comm);
+  const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const Index columns = examples.inputs.cols(), rows = share.count(examples.targets.size());
   agree(comm,
-        share.rank == me.rank && share.ranks == me.ranks && share.block > 0 && paths > 0 && columns > 0 &&
+        share.rank == rank && share.ranks == ranks && share.block > 0 && paths > 0 && columns > 0 &&
             columns % paths == 0 && examples.inputs.rows() == rows,
-        "attention paths: the inputs of rank " + std::to_string(me.rank) + ", " +
+        "attention paths: the inputs of rank " + std::to_string(rank) + ", " +
             std::to_string(examples.inputs.rows()) + " x " + std::to_string(columns) +
             ", are not its share of " + std::to_string(examples.targets.size()) + " examples and " +
             std::to_string(paths) + " paths");

@@ -6,8 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "data/dataset.hpp"
 
 namespace fluxformer::paths {
@@ -48,8 +47,8 @@ LearnerTraining::LearnerTraining(MPI_Comm comm, const LearnerShape& shape, const
 template <typename Visit>
 void LearnerTraining::for_mine(const OneShotExamples& examples, std::uint64_t first, int count,
                                const Visit& visit) {
-  const RankOf me(comm_);
-  const auto mine = data::balanced_shard(count, me.rank, me.ranks);
+  const int rank = mpi::rank(comm_), ranks = mpi::size(comm_);
+  const auto mine = data::balanced_shard(count, rank, ranks);
   for (std::size_t done = 0; done < mine.count; done += at_once) {
     const auto size = std::min<Index>(at_once, mine.count - done);
     PathLearner<float>::Matrix x(one_shot_dimension, size * one_shot_tokens);

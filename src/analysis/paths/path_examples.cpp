@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::paths {
 
@@ -23,10 +23,10 @@ std::vector<int> ExampleShare::examples(int all) const {
 }
 
 ExampleShare share_of(MPI_Comm comm, int examples) {
-  const RankOf me(comm);
+  const int ranks = mpi::size(comm);
   constexpr int most = ExampleShare{}.block;
   return {
-      .rank = me.rank, .ranks = me.ranks, .block = std::clamp((examples + me.ranks - 1) / me.ranks, 1, most)};
+      .rank = mpi::rank(comm), .ranks = ranks, .block = std::clamp((examples + ranks - 1) / ranks, 1, most)};
 }
 
 namespace {

@@ -6,8 +6,8 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_posterior.hpp"
 #include "base/index.hpp"
-#include "base/missing_value.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "solvers/sampling/adaptive_metropolis.hpp"
 #include "solvers/sampling/hamiltonian.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "analysis/paths/data_term.hpp"
 #include "analysis/paths/head_pruning.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::paths {
 
@@ -26,7 +26,7 @@ PredictorResult result_of(Prediction prediction, const Eigen::VectorXd& targets)
 
 TaskTheory::TaskTheory(const PathTask& task, MPI_Comm comm, double input_variance) : task_(task) {
   const int paths = path_count(task.heads);
-  const bool alone = RankOf(comm).ranks == 1;
+  const bool alone = mpi::size(comm) == 1;
   if (alone) kernels_.emplace(task.train.inputs, paths, input_variance);
   if (alone && kernels_->stored())
     data_ = std::make_unique<LocalData>(*kernels_, task.train.targets);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer::states {
 namespace {

@@ -16,7 +16,6 @@
 #include "io/from_root.hpp"
 #include "io/hdf5/finished_file.hpp"
 #include "io/hdf5/handles.hpp"
-#include "io/hdf5/hdf5_check.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::data {

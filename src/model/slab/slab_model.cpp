@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
+#include "operators/layer_norm.hpp"
 #include "operators/sphere.hpp"
 
 namespace fluxformer {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/reductions.hpp"
+#include "base/mpi.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 

@@ -16,15 +16,20 @@ using testing::HasSubstr;
 // Options with conditions, and one of every role.
 std::shared_ptr<const Options> conditional() {
   return std::make_shared<const Options>([](Options& o) {
-    o.declare(
-        {.name = "a.theta", .fallback = 0.5, .doc = "", .when = "a.gradient = adjoint and a.method = theta"});
+    o.declare({.name = "a.theta",
+               .fallback = 0.5,
+               .doc = "",
+               .when = When{"a.gradient", "adjoint"} && When{"a.method", "theta"}});
     o.declare({.name = "a.gradient", .fallback = "backprop", .doc = "", .choices = {"backprop", "adjoint"}});
     o.declare({.name = "a.method", .fallback = "euler", .doc = "", .choices = {"euler", "cn", "theta"}});
-    o.declare({.name = "a.length", .fallback = 256L, .doc = "", .when = "b.set = news | topics"});
+    o.declare({.name = "a.length", .fallback = 256L, .doc = "", .when = When{"b.set", {"news", "topics"}}});
     o.declare({.name = "b.set", .fallback = "digits", .doc = "", .role = Role::data});
     o.declare({.name = "b.kind", .fallback = "pre", .doc = "", .role = Role::model});
-    o.declare(
-        {.name = "b.halves", .fallback = "shared", .doc = "", .when = "b.kind = post", .role = Role::model});
+    o.declare({.name = "b.halves",
+               .fallback = "shared",
+               .doc = "",
+               .when = When{"b.kind", "post"},
+               .role = Role::model});
     o.declare({.name = "c.file", .fallback = "", .doc = "", .role = Role::output});
     o.declare({.name = "c.limit", .fallback = 0.0, .doc = "", .minimum = 0, .role = Role::free});
     o.declare({.name = "c.allowed", .fallback = false, .doc = "", .role = Role::permission});

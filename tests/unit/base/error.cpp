@@ -9,7 +9,7 @@
 #include <new>
 
 #include "base/handle.hpp"
-#include "base/rank_of.hpp"
+#include "base/mpi.hpp"
 
 namespace fluxformer {
 namespace {
@@ -198,8 +198,8 @@ TEST(Communicator, is_freed_once_by_its_last_owner) {
     Communicator first(copy);
     Communicator second(std::move(first));
     first = std::move(second);
-    EXPECT_EQ(RankOf(first).ranks, 1);
-    EXPECT_EQ(RankOf(first).rank, 0);
+    EXPECT_EQ(mpi::size(first), 1);
+    EXPECT_EQ(mpi::rank(first), 0);
     EXPECT_EQ(freed, 0);
   }
   EXPECT_EQ(freed, 1);

@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "base/options_help.hpp"
 #include "tests/unit/base/small_options.hpp"
 
 namespace fluxformer {
@@ -25,6 +24,14 @@ TEST(Options, refuse_wrong_declarations) {
   EXPECT_THROW(one({.name = "a.b", .fallback = "#", .doc = ""}), std::logic_error);
   EXPECT_THROW(one({.name = "a.b", .fallback = 0L, .doc = "", .minimum = 1}), std::logic_error);
   EXPECT_THROW(one({.name = "a.b", .fallback = "x", .doc = "", .choices = {"y"}}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<long>{1, 1}, .doc = ""}), std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<long>{}, .doc = "", .not_empty = true}),
+               std::logic_error);
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<std::string>{"y"}, .doc = "", .choices = {"x"}}),
+               std::logic_error);
+  // It would be read as two items.
+  EXPECT_THROW(one({.name = "a.b", .fallback = std::vector<std::string>{"x y"}, .doc = ""}),
+               std::logic_error);
   Options options(declare_small);
   EXPECT_EQ(options.all().size(), 7U);
   EXPECT_THROW(options.declare({.name = "a.b", .fallback = 1L, .doc = ""}), std::logic_error);  // too late
@@ -37,7 +44,7 @@ TEST(Options, refuse_wrong_declarations) {
 
 // Otherwise a condition on an unknown key would go unnoticed.
 TEST(Options, refuse_wrong_conditions) {
-  const auto complaint = [](const std::string& when) -> std::string {
+  const auto complaint = [](const Condition& when) -> std::string {
     try {
       Options([&](Options& o) {
         o.declare({.name = "a.b", .fallback = 1L, .doc = "", .when = when});
@@ -48,34 +55,39 @@ TEST(Options, refuse_wrong_conditions) {
     }
     return "(accepted)";
   };
-  EXPECT_EQ(complaint("attention.kernel = l2"), "(accepted)");  // also if it is declared later
-  EXPECT_EQ(complaint("attention.kernel = dot | l2 and attention.causal and mesh.layers != 3"), "(accepted)");
-  EXPECT_EQ(complaint("mesh.depth = 3"),
+  EXPECT_EQ(complaint(When{"attention.kernel", "l2"}), "(accepted)");  // also if it is declared later
+  EXPECT_EQ(complaint(When{"attention.kernel", {"dot", "l2"}} && When{"attention.causal"} &&
+                      When{"mesh.layers", Not{3L}}),
+            "(accepted)");
+  EXPECT_EQ(complaint(When{"mesh.depth", 3L}),
             "option a.b: condition 'mesh.depth = 3': there is no option mesh.depth");
-  EXPECT_THAT(complaint("attention.kernel = l3"), HasSubstr("attention.kernel = l3: must be one of dot, l2"));
-  EXPECT_THAT(complaint("attention.kernel = dot | l3"), HasSubstr("attention.kernel = l3: must be one of"));
-  EXPECT_THAT(complaint("mesh.layers = 0"), HasSubstr("mesh.layers = 0: must be >= 1"));
-  EXPECT_THAT(complaint("mesh.layers"), HasSubstr("needs a value"));
-  EXPECT_THAT(complaint("attention.kernel != dot | l2"), HasSubstr("!= takes one value"));
-  EXPECT_THAT(complaint("attention.kernel=l2"), HasSubstr("there is no option attention.kernel=l2"));
-  EXPECT_THAT(complaint("attention.kernel = l2, attention.causal"), HasSubstr("must be one of dot, l2"));
+  EXPECT_THAT(complaint(When{"attention.kernel", "l3"}),
+              HasSubstr("attention.kernel = l3: must be one of dot, l2"));
+  EXPECT_THAT(complaint(When{"attention.kernel", {"dot", "l3"}}),
+              HasSubstr("attention.kernel = l3: must be one of"));
+  EXPECT_THAT(complaint(When{"mesh.layers", 0L}), HasSubstr("mesh.layers = 0: must be >= 1"));
+  EXPECT_THAT(complaint(When{"mesh.layers", "3"}), HasSubstr("not of the type"));
+  EXPECT_THAT(complaint(When{"equation.c", 1L}), HasSubstr("not of the type"));
+  EXPECT_THAT(complaint(When{"mesh.layers"}), HasSubstr("needs a value"));
 }
 
 TEST(Options, declared_under_a_condition_count_only_with_it) {
   const Options options([](Options& o) {
     declare_small(o);
-    o.declare_when("attention.causal", [](Options& inner) {
+    o.declare_when(When{"attention.causal"}, [](Options& inner) {
       inner.declare({.name = "a.plain", .fallback = 1L, .doc = ""});
-      inner.declare_when("mesh.layers = 3", [](Options& innermost) {
-        innermost.declare({.name = "a.both", .fallback = 1L, .doc = "", .when = "attention.kernel = l2"});
+      inner.declare_when(When{"mesh.layers", 3L}, [](Options& innermost) {
+        innermost.declare(
+            {.name = "a.both", .fallback = 1L, .doc = "", .when = When{"attention.kernel", "l2"}});
       });
     });
     o.declare({.name = "a.free", .fallback = 1L, .doc = ""});
   });
-  EXPECT_EQ(condition_text(options.condition("a.plain")), "attention.causal");
-  EXPECT_EQ(condition_text(options.condition("a.both")),
+  EXPECT_EQ(options.at("a.plain").when.text(), "attention.causal");
+  EXPECT_EQ(options.at("a.both").when.text(),
             "attention.causal and mesh.layers = 3 and attention.kernel = l2");
-  EXPECT_TRUE(options.condition("a.free").empty());
+  EXPECT_TRUE(options.at("a.free").when.clauses.empty());
+  EXPECT_THROW(options.at("a.none"), std::logic_error);
 }
 
 TEST(OptionsHelp, teaches_every_key_in_aligned_columns) {
@@ -91,11 +103,39 @@ TEST(OptionsHelp, teaches_every_key_in_aligned_columns) {
   EXPECT_THAT(help, HasSubstr("  output.file =             Where to write. (text)\n"));
 }
 
+TEST(OptionsHelp, says_what_the_items_of_a_list_may_be) {
+  const std::string help = options_help(Options([](Options& o) {
+    o.declare({.name = "a.seeds",
+               .fallback = std::vector<long>{1, 2},
+               .doc = "Seeds.",
+               .minimum = 0,
+               .not_empty = true});
+    o.declare(
+        {.name = "a.sizes", .fallback = std::vector<double>{}, .doc = "Sizes.", .unit = "m", .minimum = 0});
+    o.declare({.name = "a.parts",
+               .fallback = std::vector<std::string>{"x"},
+               .doc = "Parts.",
+               .choices = {"x", "y"}});
+    o.declare({.name = "a.names", .fallback = std::vector<std::string>{}, .doc = "Names."});
+  }));
+  EXPECT_THAT(help, HasSubstr("  a.seeds = 1, 2  Seeds. (list of whole numbers >= 0; not empty)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.sizes =       Sizes. (list of numbers >= 0; m)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.parts = x     Parts. (list of x | y)\n"));
+  EXPECT_THAT(help, HasSubstr("  a.names =       Names. (list of words)\n"));
+}
+
 TEST(OptionsHelp, says_when_an_option_counts) {
   const Options options([](Options& o) {
     o.declare({.name = "a.set", .fallback = "x", .doc = "Set.", .choices = {"x", "y", "z"}});
-    o.declare({.name = "a.b", .fallback = 1L, .doc = "Number.", .unit = "m", .when = "a.set = x | y | z"});
-    o.declare({.name = "a.c", .fallback = 1L, .doc = "Another.", .when = "a.set != x and a.b = 2"});
+    o.declare({.name = "a.b",
+               .fallback = 1L,
+               .doc = "Number.",
+               .unit = "m",
+               .when = When{"a.set", {"x", "y", "z"}}});
+    o.declare({.name = "a.c",
+               .fallback = 1L,
+               .doc = "Another.",
+               .when = When{"a.set", Not{"x"}} && When{"a.b", 2L}});
   });
   const std::string help = options_help(options);
   EXPECT_THAT(help, HasSubstr("Number. (whole number; m; only with a.set = x, y or z)\n"));

@@ -132,6 +132,22 @@ TEST(Settings, say_what_a_number_must_be) {
   EXPECT_EQ(complaint("[mesh]\nlayers = 1e3\n"), "(accepted)");
 }
 
+TEST(Settings, hold_lists) {
+  const auto options = std::make_shared<const Options>([](Options& o) {
+    o.declare({.name = "a.seeds", .fallback = std::vector<long>{1}, .doc = ""});
+    o.declare({.name = "a.sizes", .fallback = std::vector<double>{0.5}, .doc = ""});
+    o.declare({.name = "a.parts", .fallback = std::vector<std::string>{"x"}, .doc = ""});
+  });
+  const Settings settings(options, "a.seeds = 3,1", {"a.parts=y z"});
+  EXPECT_THAT(settings.integers("a.seeds"), ElementsAre(3, 1));
+  EXPECT_THAT(settings.reals("a.sizes"), ElementsAre(0.5));
+  EXPECT_THAT(settings.words("a.parts"), ElementsAre("y", "z"));
+  EXPECT_EQ(settings.resolved(), "[a]\nparts = y, z\nseeds = 3, 1\nsizes = 0.5\n");
+  EXPECT_EQ(settings.with({{"a.sizes", std::vector<double>{}}}).reals("a.sizes").size(), 0U);
+  EXPECT_EQ(Settings(options, "a.seeds = 3 1", {}).difference(settings),
+            "a.parts = x: deck was made with y, z");
+}
+
 TEST(Settings, refuse_numbers_that_are_not_finite) {
   for (const std::string text : {"nan", "inf", "-inf", "NaN", "Infinity", "1e999", "1,5", "0x10", "+-1", ""})
     EXPECT_EQ(complaint("equation.kappa = " + text),
@@ -194,6 +210,9 @@ TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
   declare(std::numeric_limits<long>::max());
   declare(true);
   declare(false);
+  declare(std::vector<long>{3, -1, std::numeric_limits<long>::max()});
+  declare(std::vector<double>{0.1, 1. / 3, 1e300, std::numeric_limits<double>::denorm_min()});
+  declare(std::vector<std::string>{"a", "\"b\"", "c=d"});
   for (const char* word :
        {"", "a b", "\"quoted\"", "a\\nb", "a\rb", "; \" \\ \t;", "a=b", "=", "[x]", "\xEF\xBB\xBF"})
     declare(word);
@@ -223,7 +242,7 @@ TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
     else if (const auto* flag = std::get_if<bool>(&option.fallback))
       EXPECT_EQ(again.flag(option.name), *flag);
     else
-      EXPECT_EQ(again.word(option.name), std::get<std::string>(option.fallback));
+      EXPECT_EQ(again.value(option.name), option.fallback);
   }
 }
 
@@ -239,6 +258,7 @@ TEST(Settings, asked_for_what_was_not_declared_blame_the_program) {
   EXPECT_THROW(settings.integer("mesh.tokens"), std::logic_error);
   EXPECT_THROW(settings.integer("equation.c"), std::logic_error);
   EXPECT_THROW(settings.word("mesh.layers"), std::logic_error);
+  EXPECT_THROW(settings.integers("mesh.layers"), std::logic_error);
 }
 
 }  // namespace

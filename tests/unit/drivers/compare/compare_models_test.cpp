@@ -1,41 +1,16 @@
-// Lists in decks, and the Transformer as a PDE model.
+// The Transformer as a PDE model.
 
-#include "drivers/compare/compare_options.hpp"
+#include "drivers/compare/compare_models.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "analysis/model_probe.hpp"
-#include "base/error.hpp"
-#include "drivers/compare/compare_models.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer::test {
 namespace {
-
-Settings with(const std::string& value) {
-  const auto declare = [](Options& options) {
-    options.declare({.name = "a.list", .fallback = std::string(), .doc = "a list"});
-  };
-  return {std::make_shared<const Options>(declare), "", {"a.list=" + value}};
-}
-
-TEST(Lists, take_commas_and_blanks) {
-  EXPECT_EQ(integer_list(with("3, 1 2"), "a.list", 0), (std::vector<long>{3, 1, 2}));
-  EXPECT_EQ(number_list(with("0,1e-2, .5"), "a.list", 0, 1), (std::vector<double>{0, 0.01, 0.5}));
-  EXPECT_EQ(word_list(with("on,off"), "a.list", {"off", "on"}), (std::vector<std::string>{"on", "off"}));
-  EXPECT_TRUE(integer_list(with(""), "a.list", 0).empty());
-}
-
-TEST(Lists, refuse_what_they_cannot_mean) {
-  EXPECT_THROW(integer_list(with("1, x"), "a.list", 0), BadInput);
-  EXPECT_THROW(integer_list(with("1.5"), "a.list", 0), BadInput);
-  EXPECT_THROW(integer_list(with("-1"), "a.list", 0), BadInput);
-  EXPECT_THROW(integer_list(with("1, 2, 1"), "a.list", 0), BadInput);
-  EXPECT_THROW(number_list(with("1.1"), "a.list", 0, 1), BadInput);
-  EXPECT_THROW(number_list(with("0.1nm"), "a.list", 0, 1), BadInput);
-  EXPECT_THROW(number_list(with("nan"), "a.list", 0, 1), BadInput);
-  EXPECT_THROW(word_list(with("on, of"), "a.list", {"off", "on"}), BadInput);
-}
 
 /// Logits of the samples 3 and 5.
 std::vector<double> logits(const ProbeCase& c, const Parameters& parameters, int cells) {
