@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "drivers/ablation/ablation_experiment.hpp"
-#include "drivers/ablation/ablation_options.hpp"
 #include "drivers/compare/attention_experiment.hpp"
 #include "drivers/compare/bottleneck_experiment.hpp"
 #include "drivers/compare/gradient_flow_experiment.hpp"
@@ -15,15 +14,11 @@
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/hessian/hessian_experiment.hpp"
-#include "drivers/hessian/hessian_options.hpp"
 #include "drivers/identifiability/identifiability_experiment.hpp"
-#include "drivers/identifiability/identifiability_options.hpp"
 #include "drivers/paths/paths_experiment.hpp"
 #include "drivers/paths/paths_options.hpp"
 #include "drivers/paths/pruning_experiment.hpp"
-#include "drivers/paths/pruning_options.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
-#include "drivers/scaling/scaling_options.hpp"
 #include "drivers/train/train_experiment.hpp"
 #include "drivers/train/train_options.hpp"
 

@@ -5,9 +5,13 @@
 
 #include <memory>
 
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
+
+/// Declares the keys of `ablation`: those of `train` plus its own.
+void declare_ablation(Options& options);
 
 /// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it is collective and
 /// throws BadInput (agreed).

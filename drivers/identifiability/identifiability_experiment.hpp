@@ -4,9 +4,13 @@
 
 #include <memory>
 
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
+
+/// Declares the keys of `identifiability`.
+void declare_identifiability(Options& options);
 
 /// The entries of the registry (ExperimentEntry), beside declare_identifiability. Making it is collective and throws
 /// BadInput (agreed).

@@ -4,9 +4,13 @@
 
 #include <memory>
 
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
+
+/// Declares the keys of `pruning`.
+void declare_pruning(Options& options);
 
 /// Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context);

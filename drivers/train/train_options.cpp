@@ -1,5 +1,8 @@
 #include "drivers/train/train_options.hpp"
 
+// How ranks share a step of a training, beside mesh.ranks_depth and mesh.ranks_token.
+
+#include <string>
 #include <utility>
 
 #include "drivers/common/data_options.hpp"
@@ -248,6 +251,49 @@ void declare_train(Options& options) {
   declare_data_options(options);
   declare_training(options);
   declare_output(options);
+}
+
+void declare_minimised(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "train.loss",
+           .fallback = std::string("cross_entropy"),
+           .doc = "loss function: cross entropy, or the mean squared distance of logits to the class",
+           .choices = {"cross_entropy", "mean_squared_error"}});
+  declare({.name = "train.label_smoothing",
+           .fallback = 0.0,
+           .doc = "label smoothing: fraction of the label that is spread over all classes",
+           .minimum = 0,
+           .maximum = 0.9});
+  declare({.name = "train.smoothness",
+           .fallback = 0.0,
+           .doc = "strength of the penalty on the change of the weights with depth, between knots or from "
+                  "layer to layer",
+           .minimum = 0});
+  declare({.name = "train.coefficients",
+           .fallback = std::string("auto"),
+           .doc = "also train kappa (if it starts > 0), alpha and rho; auto: for a pde",
+           .choices = {"auto", "yes", "no"}});
+}
+
+void declare_sharing(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare(
+      {.name = "train.micro_batches",
+       .fallback = 0L,
+       .doc =
+           "parts into which a group of ranks cuts its share of a batch: with stages of depth "
+           "(mesh.ranks_depth), one stage works on a part while the others work on others; a rank keeps the "
+           "activations of one part for each stage from its own on; 0: 4 for each stage, 1 without stages",
+       .minimum = 0,
+       .role = Role::free});
+  declare({.name = "train.pipeline",
+           .fallback = std::string("1f1b"),
+           .doc = "order of the parts in a stage: one forward pass, one backward pass in turns, or all "
+                  "forward passes "
+                  "first, which keeps the activations of all parts",
+           .choices = {"1f1b", "gpipe"},
+           .role = Role::free});
+  declare(memory_option());
 }
 
 }  // namespace fluxformer
