@@ -14,6 +14,7 @@
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/hessian/hessian_experiment.hpp"
+#include "drivers/hessian/hessian_options.hpp"
 #include "drivers/identifiability/identifiability_experiment.hpp"
 #include "drivers/paths/paths_experiment.hpp"
 #include "drivers/paths/paths_options.hpp"

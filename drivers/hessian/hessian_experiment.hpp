@@ -4,13 +4,9 @@
 
 #include <memory>
 
-#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
-
-/// Declares the keys of `hessian`: models, samples and data as in comparisons, the loss as in `train`, and its own.
-void declare_hessian(Options& options);
 
 /// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it
 /// is collective and throws BadInput (agreed).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "base/mpi.hpp"
 #include "operators/layer_norm.hpp"
@@ -543,5 +544,20 @@ template class SlabModel<float>;
 template class SlabModel<double>;
 template class SlabTape<float>;
 template class SlabTape<double>;
+
+std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
+                                             Precision precision) {
+  switch (precision) {
+    case Precision::float64:
+      return std::make_unique<SlabModel<double>>(parameters, context);
+    case Precision::float32:
+      return std::make_unique<SlabModel<float>>(parameters, context);
+    case Precision::mixed:
+      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16);
+    case Precision::mixed_emulated:
+      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16_as_float);
+  }
+  throw std::logic_error("unknown precision");
+}
 
 }  // namespace fluxformer
