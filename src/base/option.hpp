@@ -56,7 +56,7 @@ struct Condition {
 /// Condition that holds where both do: `When{"train.gradient", "adjoint"} && When{"adjoint.keep", "disk"}`.
 Condition operator&&(Condition one, const Condition& other);
 
-/// What an option is for. It decides whether a continued run may change it.
+/// Purpose of an option. It decides whether a continued run may change it.
 enum class Role {
   run,        ///< part of the problem: must agree with the checkpoint
   model,      ///< the same, and decided by the file of model.file where one is given

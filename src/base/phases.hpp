@@ -10,7 +10,7 @@
 
 namespace fluxformer {
 
-/// What a rank does, or waits for.
+/// Kind of work that a rank does or waits for.
 enum class Phase { compute, ghosts, ring, reduction, pipeline, output };
 /// Names of the phases, in their order.
 inline constexpr std::array phase_names = {"compute", "ghosts", "ring", "reduction", "pipeline", "output"};

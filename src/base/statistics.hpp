@@ -8,7 +8,7 @@
 
 namespace fluxformer {
 
-/// What a measure gives where it is not defined or was not taken. Files mark it as missing.
+/// Value of a measure where it is not defined or was not taken. Files mark it as missing.
 inline constexpr double missing_value = std::numeric_limits<double>::quiet_NaN();
 
 /// Smallest, median and largest of some numbers.
