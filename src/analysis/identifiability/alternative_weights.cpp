@@ -23,6 +23,7 @@ double variation(const Row& a, const Row& b) {
 Matrix directions(const Row& a, const Row& b, const AlternativeSearch& search, const RandomStream& stream) {
   const Index n = b.size(), largest = std::min<Index>(search.largest, n);
   Matrix g = Matrix::Zero(1 + largest + search.random, n);
+  // Away from a; then minus the unit vectors of the largest weights; then random ones
   g.row(0) = (b - a).cwiseSign();
   std::vector<Index> order(n);
   std::iota(order.begin(), order.end(), 0);
@@ -76,6 +77,7 @@ bool improve(const Row& a, Row& b, const Eigen::MatrixXd& ones, const Matrix& g)
 /// a plus the part of b - a in the null space, shortened until nothing is negative beyond round-off.
 Row made_exact(const Row& a, const Row& b, const ColumnSpace& space) {
   Row x = b - a;
+  // Twice: the first projection leaves the round-off of large steps.
   for (int repeat = 0; repeat < 2; ++repeat) x = space.remove(x);
   constexpr double rounding = 1e-15;
   double t = 1;

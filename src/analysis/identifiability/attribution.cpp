@@ -94,8 +94,8 @@ void BlankOut::take_out(int length, int first, int count) {
   probe_.embed(batch_, u_);  // for the lengths
   const int width = probe_.counted().width;
   for (int slot = 0; slot < count; ++slot)
+    // Tokens behind the one that is taken out move up.
     for (int token = 0; token + 1 < length; ++token)
-      // Tokens behind the one that is taken out move up.
       std::copy_n(at(embedded_, token < first + slot ? token : token + 1, slot), width,
                   u_.data() + (at(u_, token, slot) - u_.data()));
 }
@@ -280,6 +280,7 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
   std::vector<Matrix> c;
   for (std::size_t row = 0; row < norms.size(); ++row) {
     c.push_back(contributions_of_norms(norms[row].norms));
+    // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|
     contributions.add(place, row, c.back(), lattice_);
     if (norms[row].standard_error.size() > 0)
       relative_error =
@@ -298,6 +299,7 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
   const auto rolled = rollout(of.attention, probe_.step());
   for (Index l = 0; l < std::ssize(heads); ++l) {
     Matrix effective = Matrix::Zero(n, n), flow;
+    // |A_eff| averaged over heads
     for (const auto& head : heads[l])
       effective += effective_attention(head, EffectivePart::linear).cwiseAbs() / heads[l].size();
     const Index first_cell = l * cells_per_layer_, end = first_cell + cells_per_layer_;
@@ -317,6 +319,7 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
                                                                 with_effect(effects.winning_drop, effects)};
   for (std::size_t e = 0; e < effect_count; ++e) {
     if (effect[e].size() < 2 || std::isnan(effect[e].front())) continue;
+    // The control does not depend on the layer.
     if (layer == 0) agreement.add(e, account_count, 0, false, spearman(moved, effect[e]));
     for (std::size_t a = 0; a < accounts.size(); ++a) {
       if (accounts[a].size() == 0) continue;
@@ -354,6 +357,7 @@ std::vector<double> mean_token(const SampleSet& samples, int leading) {
       },
       sums);
   std::vector<double> mean(sums.total().begin(), sums.total().end() - 1);
+  // Sums over all real tokens, divided by their number
   for (double& one : mean) one /= sums.total().back();
   return mean;
 }
@@ -363,6 +367,7 @@ Attributions attributions(const SampleSet& samples, ModelProbe& probe, ModelProb
   Attributor one(samples, probe, blanked, blank, plan);
   accumulate(
       samples, [&](const Batch& batch) { one.add(batch); }, one.contributions, one.agreement, one.first);
+  // The largest error of any rank
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &one.relative_error, 1, MPI_DOUBLE, MPI_MAX, samples.comm()));
   const Index n = samples.line().tokens();
   Attributions found{one.contributions, {}, {}, {}, {}, {}, one.relative_error};

@@ -117,6 +117,7 @@ void LeadingRows::fill(int low, int high, double threshold, std::vector<int>& ra
     return;
   }
   // The usual matrix has independent rows until there are as many as its rank: ask there first.
+  // Bisection between two known counts
   const int middle = low + gain < high && low == 0 ? gain : (low + high) / 2;
   ranks[middle] = count(middle, threshold);
   fill(low, middle, threshold, ranks);
@@ -147,6 +148,7 @@ void GrowingQr::append(Eigen::RowVectorXd row) {
     turn.makeGivens(r_(k, k), row[k], &length);
     for (Index j = k; j < m; ++j) {
       const double upper = r_(k, j);
+      // Rotates the new row into R, and Q with it
       r_(k, j) = turn.c() * upper - turn.s() * row[j];
       row[j] = turn.s() * upper + turn.c() * row[j];
     }

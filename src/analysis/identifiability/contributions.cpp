@@ -24,9 +24,9 @@ int distance_of(const TokenLattice& lattice, Index i, Index j) {
   return token_distance(lattice, i, j);
 }
 
-std::size_t positive(int number, const char* what) {
+Index positive(int number, const char* what) {
   if (number < 1) throw BadInput(std::string("contributions of tokens need at least one ") + what);
-  return static_cast<std::size_t>(number);
+  return number;
 }
 
 /// Interpolates linearly between the sorted numbers.
@@ -54,6 +54,7 @@ Matrix contributions_of_norms(const Matrix& norms) {
 int token_distance(const TokenLattice& lattice, int i, int j) {
   const int a = i - lattice.leading, b = j - lattice.leading;
   if (a < 0 || b < 0) return -1;
+  // |row - row'| + |column - column'|
   return std::abs(a / lattice.columns - b / lattice.columns) +
          std::abs(a % lattice.columns - b % lattice.columns);
 }
@@ -102,6 +103,7 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
 std::vector<double> own_is_largest(const Matrix& c) {
   std::vector<double> list;
   for (Index j = 0; j < c.cols(); ++j) {
+    // Ties share the credit.
     const double most = c.col(j).maxCoeff();
     const double ties = (c.col(j).array() == most).count();
     list.push_back(!counts(c, j) ? missing_value : c(j, j) == most ? 1 / ties : 0);
@@ -124,6 +126,7 @@ void ContributionAccumulator::add(int place, int depth, const Matrix& c, const T
   const auto halves = half_distances(c, lattice), first = own_is_largest(c);
   double* const s = sums_.local() + depth * columns;
   double* const share = shares_.row(place) + depth * tokens_;
+  // Padding and columns of NaN do not count.
   std::fill_n(share, tokens_, missing_value);
   for (Index j = 0; j < n; ++j) {
     if (!counts(c, j)) continue;
@@ -147,7 +150,7 @@ void ContributionAccumulator::reduce(MPI_Comm comm) {
 
 std::vector<double> ContributionAccumulator::column(std::size_t which) const {
   std::vector<double> list;
-  for (std::size_t depth = 0; depth < depths_; ++depth)
+  for (Index depth = 0; depth < depths_; ++depth)
     list.push_back(sums_.total()[depth * columns + which]);
   return list;
 }
@@ -155,7 +158,7 @@ std::vector<double> ContributionAccumulator::column(std::size_t which) const {
 std::vector<double> ContributionAccumulator::mean(std::size_t which, std::size_t over) const {
   auto list = column(which);
   const auto number = column(over);
-  for (std::size_t depth = 0; depth < depths_; ++depth) list[depth] /= number[depth];
+  for (Index depth = 0; depth < depths_; ++depth) list[depth] /= number[depth];
   return list;
 }
 
@@ -173,10 +176,10 @@ std::vector<double> ContributionAccumulator::half_distance() const {
 
 std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
   std::vector<Quartiles> list;
-  for (std::size_t depth = 0; depth < depths_; ++depth) {
+  for (Index depth = 0; depth < depths_; ++depth) {
     std::vector<double> shares;
-    for (std::size_t sample = 0; sample < samples_; ++sample)
-      for (std::size_t j = 0; j < tokens_; ++j)
+    for (Index sample = 0; sample < samples_; ++sample)
+      for (Index j = 0; j < tokens_; ++j)
         if (const double share = shares_.numbers()[(sample * depths_ + depth) * tokens_ + j];
             !std::isnan(share))
           shares.push_back(share);
@@ -191,8 +194,9 @@ std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
+    // Per hidden token on the lattice
     const auto means = mean(sums_of_groups + g, placed);
-    for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
+    for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
   return list;
 }
@@ -200,8 +204,9 @@ std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_pair() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
+    // Per pair in the group
     const auto means = mean(sums_of_groups + g, sums_of_groups + distance_groups + g);
-    for (std::size_t depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
+    for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
   return list;
 }

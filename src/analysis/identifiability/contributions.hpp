@@ -14,6 +14,7 @@
 
 #include "analysis/accumulator.hpp"
 #include "analysis/identifiability/sample_head.hpp"
+#include "base/index.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -95,7 +96,7 @@ class ContributionAccumulator {
   std::vector<double> column(std::size_t which) const;
   std::vector<double> mean(std::size_t which, std::size_t over) const;
 
-  std::size_t samples_, depths_, tokens_;
+  Index samples_, depths_, tokens_;
   Sums sums_;           ///< [depth][the sums above | groups | pairs of groups]
   SampleTable shares_;  ///< [sample][depth][token]: c_jj; NaN where there is none
 };

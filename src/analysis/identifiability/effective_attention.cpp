@@ -62,6 +62,7 @@ double correlation_of(const SampleHead& head, const Matrix& effective, double co
   double xx = 0, yy = 0, xy = 0, size = 0, effective_size = 0;
   for (Index i = 0; i < effective.rows(); ++i) {
     const Row x = head.weights.row(i).head(seen(head, i)), y = effective.row(i).head(seen(head, i));
+    // sum (x - mean x)^2, sum (y - mean y)^2, sum (x - mean x)(y - mean y)
     xx += (x.array() - mean).square().sum();
     yy += (y.array() - effective_mean).square().sum();
     xy += ((x.array() - mean) * (y.array() - effective_mean)).sum();

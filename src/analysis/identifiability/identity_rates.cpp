@@ -118,6 +118,7 @@ class DepthRates {
   double linear_norm() const { return linear(split_.with(row_norms, unchanged), 1, TokenDistance::l2); }
   double shuffled() const {
     RateSums sums;
+    // Descriptions in random order: what a state that knows nothing finds
     for (const auto& one : split_.test.samples)
       sums.add(nearest_tokens(one.states, shuffled_rows(one.descriptions, plan_.seed, one.place),
                               TokenDistance::cosine));
@@ -145,6 +146,7 @@ class DepthRates {
 
 double least_distance(const TokenExamples& samples, MPI_Comm comm) {
   double least = std::numeric_limits<double>::infinity();
+  // What injectivity needs: never 0
   for (const auto& one : samples.samples) least = std::min(least, smallest_distance(one.states));
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_DOUBLE, MPI_MIN, comm));
   return least;

@@ -52,6 +52,7 @@ void ModelHeads::select_cell(int cell) {
   const Index d = probe_.spec().width, channels = d / heads();
   // alpha W_O^T: its rows of a head are H
   output.matrix = *w.alpha * ConstMatrix(w.w_o, d, d).transpose();
+  // L of H = L Q, once for all samples
   for (int h = 0; h < heads(); ++h)
     output.factors.push_back(output_factor(output.matrix.middleRows(h * channels, channels)));
 }
@@ -73,6 +74,7 @@ LayerHeads ModelHeads::of_sample(int sample) const {
   LayerHeads all(count);
   for (Index h = 0; h < count; ++h) {
     auto& head = all[h];
+    // A of the head at this sample: its n real tokens are the first ones.
     const ConstMatrix kernel(kernel_.data() + (sample * count + h) * keys * keys, keys, keys);
     head = {.weights = kernel.topLeftCorner(n, n),
             .queries = qkv.middleCols(h * channels, channels),

@@ -64,6 +64,7 @@ class Candidates {
     double best = std::numeric_limits<double>::infinity();
     nearest.clear();
     for (Index j = 0; j < e_.rows(); ++j) {
+      // Only candidates within round-off of the least are compared by their differences.
       if (near[j] > least + round_off) continue;
       const double square = squared_distance(g_.row(i).data(), e_.row(j).data(), g_.cols());
       if (square < best) nearest.clear(), best = square;

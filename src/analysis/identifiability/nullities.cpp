@@ -20,6 +20,7 @@ Nullity nullity_of(const ColumnSpace& space) {
     return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const double n = space.basis.rows();
   Nullity result{n - space.rank.rank, {}, space.rank.margin};
+  // Singular values up to epsilon s_max count as zeros.
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e)
     result.epsilon[e] = n - numerical_rank(space.values, nullity_epsilons[e] * space.values[0]).rank;
   return result;
@@ -164,8 +165,10 @@ class JointRank {
     MatrixXd complement = MatrixXd::Identity(width, width);
     const MatrixXd inside = reached.left.leftCols(rank.rank);
     complement -= inside * inside.transpose();
+    // P_i on what dq_i does not reach: q_i dK^T P_i is left to dK
     const MatrixXd left = p * thin_svd(complement).left.leftCols(rest) / size;
     MatrixXd block = MatrixXd::Zero(rest, tokens_ * d_k_);
+    // Columns (key, component): (P_i)_key^T q_i
     for (Index key = 0; key < left.rows(); ++key)
       block.middleCols(key * d_k_, d_k_) = left.row(key).transpose() * query;
     rows_ += rest;
@@ -246,6 +249,7 @@ Nullity ReachableNullities::query(const std::vector<int>& rows) const {
   const double count = rows.size();
   for (const int row : rows) {
     const auto one = query(row);
+    // Means over the rows; the margin of the least certain one
     mean.exact += one.exact / count;
     for (std::size_t e = 0; e < nullity_epsilons.size(); ++e) mean.epsilon[e] += one.epsilon[e] / count;
     mean.margin = one.margin < mean.margin || one.margin != one.margin ? one.margin : mean.margin;

@@ -67,6 +67,7 @@ RowVectorXd RidgeSums::mean_description() const {
 double RidgeSums::state_variance() const {
   const Index d = state_.size();
   const Eigen::Map<const Matrix> own(total().data() + own_, d, d);
+  // tr C/d: mean |u|^2 less |mean u|^2, about the reference
   const double moved = (sum(1, d) / tokens()).squaredNorm();
   return (own.trace() / tokens() - moved) / d;
 }
@@ -99,6 +100,7 @@ std::vector<LinearMap> RidgeSums::solve(const std::vector<double>& lambdas) cons
     // G = V diag(1/(w + lambda tr(C)/d)) V^T B, b = mean(x) - G^T mean(u)
     const double ridge = lambda * w.mean();
     VectorXd factor(d);
+    // Eigenvalues that are round-off have no direction: G is 0 there.
     for (Index k = 0; k < d; ++k) factor[k] = std::max(w[k], ridge) > least ? 1 / (w[k] + ridge) : 0;
     LinearMap map;
     map.slope = spectrum.vectors * factor.asDiagonal() * projected;
@@ -149,6 +151,7 @@ MlpMap::Weights MlpMap::block(std::size_t first, Index rows, Index columns) cons
 Matrix MlpMap::hidden_of(const Matrix& scaled) const {
   Matrix h(scaled.rows(), hidden_);
   h.noalias() = scaled * block(0, width_, hidden_);
+  // tanh(u W_1 + b_1) of scaled states
   h.rowwise() += block(entries(width_, hidden_), 1, hidden_).row(0);
   return h.array().tanh();
 }
@@ -169,6 +172,7 @@ double MlpMap::loss_of(const Matrix& g, const Matrix& x, TokenDistance distance,
   if (distance == TokenDistance::l2) {
     // |g - x|^2/(m s_x^2)
     const double unit = described_ * description_scale_ * description_scale_;
+    // 2 (g - x)/(m s_x^2)
     if (derivative) *derivative = (2 / unit) * (g - x);
     return (g - x).squaredNorm() / unit;
   }
@@ -244,6 +248,7 @@ class MlpTrainer {
 
   /// Takes the steps of an epoch; returns its mean loss per token.
   double epoch(int number, Optimiser& optimiser, const Schedule& schedule) {
+    // Whole samples in the random order of (seed, epoch): the same batches on any ranks
     const auto order = shuffled(training_.count, settings_.seed, "batches of a token map", number);
     const std::size_t batch = settings_.batch;
     double sum = 0, tokens = 0;
@@ -261,6 +266,7 @@ class MlpTrainer {
       sum += loss, tokens += count;
       if (count == 0) continue;  // only samples without tokens
       const std::span<double> g(gradient_.data(), map_.size());
+      // Mean over the tokens of the batch, on all ranks
       for (double& value : g) value /= count;
       optimiser.step(schedule.rate(optimiser.state().steps), g, map_.weights());
     }
@@ -332,6 +338,7 @@ MlpTraining train_token_mlp(const TokenExamples& training, const TokenExamples& 
 
   MlpTraining result{map, 0, 0, std::numeric_limits<double>::quiet_NaN(), trainer.validation_loss()};
   while (result.epochs < settings.epochs && result.epochs - result.best < settings.patience) {
+    // Ends when the validation loss has not fallen for `patience` epochs.
     const double loss = trainer.epoch(result.epochs++, optimiser, schedule);
     if (const double now = trainer.validation_loss(); now < result.validation) {
       result.map = map;

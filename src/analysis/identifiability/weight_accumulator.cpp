@@ -106,6 +106,7 @@ void WeightAccumulator::add(int layer, const LayerHeads& heads, const SampleWord
   for (int h = 0; h < heads_; ++h) add_head(place_of_head(layer - 1, h), heads[h], sample, of_layer.item(h));
   auto& add_up = add_up_[layer - 1];
   if (!add_up) add_up = heads_add_up(heads);
+  // Freedom beyond the sum over heads is 0 where [H_1; H_2; ...] has full row rank.
   const auto excess = *add_up ? ExcessNullity{} : excess_nullity(heads);
   const std::size_t first = place_of_head(layers_, 0) + 2 * (layer - 1);
   put(first, excess.linear);
@@ -126,6 +127,7 @@ void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, cons
   const auto freedom = space ? nullities(*space) : nullities(head);
   put_nullity(HeadNumber::nullity_linear, HeadNumber::nullity_linear_epsilon, freedom.linear);
   put_nullity(HeadNumber::nullity_simplex, HeadNumber::nullity_simplex_epsilon, freedom.simplex);
+  // Share of the two ranks that are a matter of the threshold
   put_number(HeadNumber::uncertain,
              ((freedom.linear.certain() ? 0 : 1) + (freedom.simplex.certain() ? 0 : 1)) / 2.0);
   if (rows_ > 0) {
@@ -140,6 +142,7 @@ void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, cons
   };
   const Matrix effective = effective_of(EffectivePart::linear);
   const auto linear = effective_measures(head, effective);
+  // Measures of A_eff beside what a random space of the same rank would show
   const auto null = expected_null(head, rank, EffectivePart::linear);
   put_number(HeadNumber::correlation, linear.correlation);
   put_number(HeadNumber::correlation_null, null.correlation);

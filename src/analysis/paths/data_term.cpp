@@ -87,10 +87,13 @@ SharedData::SharedData(MPI_Comm comm, const PathExamples& examples, const Exampl
   });
 }
 
+// L^-1 acts on columns: the D input dimensions of all paths are dealt out to the ranks, the last ones with
+// fewer.
 int SharedData::dimensions_each() const {
   return (dimension() + share_.ranks - 1) / share_.ranks;
 }
 
+// Ranks that minimise together may differ by round-off: all take the first one's U.
 MatrixXd SharedData::of_first(MatrixXd u) const {
   check_mpi(MPI_Bcast(u.data(), u.size(), MPI_DOUBLE, 0, comm()));
   return u;
@@ -102,6 +105,7 @@ void SharedData::each_block(Use&& use) const {
   for (int first = 0; first < all; first += share_.block) {
     const int rows = std::min(share_.block, all - first);
     auto here = block_.topRows(rows);
+    // The rank that holds the block sends it to all.
     if (share_.holds(first)) here = known_.inputs.middleRows(share_.count(first), rows);
     check_mpi(MPI_Bcast(block_.data(), here.size(), MPI_DOUBLE, first / share_.block % share_.ranks, comm()));
     use(first, here);
@@ -204,6 +208,7 @@ std::vector<Prediction> SharedData::predict(const MatrixXd& u, double temperatur
 }
 
 VectorXd SharedData::overlaps(const MatrixXd& u) const {
+  // K alone: overlaps are those of its eigenvectors.
   assemble(of_first(u), 0);
   // |v_k . y|/sqrt(P), eigenvalues rising
   const VectorXd rising = eigenvector_products(ranks_, share_.block, columns_, known_.targets);

@@ -73,6 +73,7 @@ Index common_dimension(const std::vector<std::vector<FrozenHead>>& layers) {
 }  // namespace
 
 MatrixXd attention_columns(const FrozenHead& head, const MatrixXd& x, const MatrixXd& queries) {
+  // A_{s t}: keys s in rows, the given queries t in columns
   MatrixXd a = std::visit([&](const auto& one) { return logits(one, x, queries); }, head);
   for (Index t = 0; t < a.cols(); ++t) {
     auto column = a.col(t);
@@ -123,8 +124,8 @@ void FrozenAttention::attentioned_inputs(const MatrixXd& x, std::span<double> ro
   for (auto layer = layers_.rbegin() + 1; layer != layers_.rend(); ++layer) {
     const Index behind = products.cols();
     MatrixXd longer(x.cols(), std::ssize(*layer) * behind);
+    // A^{l,h} (A^{l+1,..} .. alpha)
     for (Index h = 0; h < std::ssize(*layer); ++h)
-      // A^{l,h} (A^{l+1,..} .. alpha)
       longer.middleCols(h * behind, behind).noalias() = attention_columns((*layer)[h], x, x) * products;
     products = std::move(longer);
   }

@@ -72,6 +72,7 @@ std::vector<double> accuracies_without(const std::vector<HeadPlace>& order, cons
   bool whole = true;
   accuracies.reserve(order.size());
   for (std::size_t k = 0; k < order.size(); ++k) {
+    // From the first layer that is empty on nothing is predicted.
     whole = whole && --left[order[k].layer] > 0;
     accuracies.push_back(whole ? accuracy(std::span(order).first(k + 1))
                                : std::numeric_limits<double>::quiet_NaN());
@@ -117,6 +118,7 @@ RowMatrix without_heads(const RowMatrix& input_weights, const std::vector<int>& 
   RowMatrix left = input_weights;
   auto remaining = heads;
   for (const auto& head : lost) {
+    // w^pi = 0 for every path through the head
     left = (VectorXd::Ones(left.rows()) - paths_through(head, heads)).asDiagonal() * left;
     --remaining[head.layer];
   }
@@ -130,6 +132,7 @@ RowMatrix without_heads(const RowMatrix& input_weights, const std::vector<int>& 
 
 std::vector<double> first_order_scores(const PathExamples& examples, const RowMatrix& input_weights,
                                        const std::vector<int>& heads) {
+  // f - y of each example
   const VectorXd error = outputs(examples.inputs, input_weights) - examples.targets;
   std::vector<double> scores;
   const auto all = all_heads(heads);
@@ -181,6 +184,7 @@ void silence(Parameters& parameters, std::span<const HeadPlace> lost) {
     if (layer < 0 || layer >= spec.layers || head < 0 || head >= spec.attention.heads)
       throw BadInput("the model has no head " + std::to_string(head) + " in layer " +
                      std::to_string(layer + 1));
+    // A head adds its values times its columns of W_O.
     Weights(parameters.view(output_of(layer)).data(), spec.width, spec.width)
         .middleCols(head * head_channels(spec), head_channels(spec))
         .setZero();
@@ -200,6 +204,7 @@ RowMatrix attentioned_states(const std::vector<identifiability::LayerHeads>& lay
       longer.middleCols(h * behind, behind).noalias() = (*layer)[h].weights.transpose() * weights;
     weights = std::move(longer);
   }
+  // xi^pi = sum_t weight_t^pi x_t, as rows
   return weights.transpose() * embedded;
 }
 
@@ -220,6 +225,7 @@ std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch) {
   const auto& logits = probe.forward(u, Keep::activations);
   logits_bar.resize(logits.size());
   loss_of({}, logits.data(), logits.size(), batch.label.front(), 1, logits_bar.data());
+  // d loss/d parameters by one adjoint march
   probe.adjoint(logits_bar, u, gradient);
   std::vector<double> slopes;
   for (int l = 0; l < spec.layers; ++l) {

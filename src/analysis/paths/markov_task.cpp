@@ -72,6 +72,7 @@ void add_means(MarkovChains& chains) {
   for (Index row = 0; row < chains.features.rows(); ++row) {
     Eigen::Map<RowMatrix> x(chains.features.row(row).data(), markov_features, markov_states);
     const int k = chains.share.example(row);
+    // v_state: sqrt 2 on its half of the channels
     for (Index t = 0; t < markov_states; ++t)
       x.col(t).segment(chains.states(k, t) > 0 ? 0 : half, half).array() += std::numbers::sqrt2;
   }
@@ -157,6 +158,7 @@ MarkovChains markov_chains(int count, const MarkovNoise& noise, std::uint32_t se
   chains.features = stream.normals(count, Index{markov_features} * markov_states, share.examples(count));
   scale_noise(noise, chains.features);
   add_means(chains);
+  // Class +1 comes first.
   chains.targets = VectorXd::Constant(count, -1);
   chains.targets.head(count / 2).setOnes();
   return chains;

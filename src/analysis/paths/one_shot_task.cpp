@@ -104,6 +104,7 @@ void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<M
   for (int p = 0; p < patches; ++p) {
     for (int row = 0; row < patch; ++row)
       for (int column = 0; column < patch; ++column) {
+        // Pixel of the 32 x 32 image; its margin is white.
         const int y = p / patches_across * patch + row - margin,
                   x = p % patches_across * patch + column - margin;
         const bool inside = y >= 0 && x >= 0 && y < data::image_side && x < data::image_side;
@@ -134,6 +135,7 @@ MatrixXd place_codes(int dimension, int tokens) {
       const double angle = t / std::pow(10000.0, 1.0 * (d - d % 2) / dimension);
       codes(d, t) = d % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
+  // Mean 0 and variance 1 over all entries together
   codes.array() -= codes.mean();
   return codes / std::sqrt(codes.squaredNorm() / codes.size());
 }

@@ -13,11 +13,13 @@
 namespace fluxformer::paths {
 
 double PathNetwork::prior_variance(int from) const {
+  // s_a^2 s_from^2 ... s_L^2
   return std::accumulate(variances.begin() + (from - 1), variances.end(), readout_variance,
                          std::multiplies<>());
 }
 
 int PathNetwork::order_size(int l) const {
+  // H_l ... H_L; 1 for l = L + 1
   return std::accumulate(heads.begin() + (l - 1), heads.end(), 1, std::multiplies<>());
 }
 
@@ -73,6 +75,7 @@ OrderParameters gaussian_process_point(const PathNetwork& network) {
   order.u.reserve(network.heads.size());
   for (int l = 1; l <= network.layers(); ++l) {
     const int size = network.order_size(l);
+    // U_l = s_a^2 prod_{k >= l} s_k^2 I
     order.u.emplace_back(network.prior_variance(l) * MatrixXd::Identity(size, size));
   }
   return order;
@@ -81,6 +84,7 @@ OrderParameters gaussian_process_point(const PathNetwork& network) {
 MatrixXd partial_trace(const MatrixXd& u, int heads) {
   const Index size = u.rows() / heads;
   MatrixXd sum = MatrixXd::Zero(size, size);
+  // sum_h U^{(h b), (h b')}: the diagonal blocks
   for (Index h = 0; h < heads; ++h) sum += u.block(h * size, h * size, size, size);
   return sum;
 }
@@ -126,6 +130,7 @@ OrderParameters order_at(const PathNetwork& network, const std::vector<double>& 
   for (int l = 1; l <= network.layers(); ++l) {
     const Index size = network.order_size(l);
     const auto r = factor(at, size);
+    // U = R R^T is positive definite whatever the coordinates.
     order.u.emplace_back(r * r.transpose());
     at += size * (size + 1) / 2;
   }

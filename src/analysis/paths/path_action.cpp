@@ -39,6 +39,7 @@ ActionPart PathAction::at(const OrderParameters& order) const {
     return part;
   }
   const auto data = energy_and_slope(order);
+  // S = Lambda + E; only U_1 enters E.
   part.value += data.value;
   if (data.slope.size() > 0) part.slopes.front() += data.slope;
   return part;
@@ -50,6 +51,7 @@ double PathAction::value(const std::vector<double>& coordinates, std::vector<dou
     gradient.assign(coordinates.size(), 0);
     return std::numeric_limits<double>::infinity();
   }
+  // u_a has no share: it is the best one at every U_L.
   gradient = pulled_back(coordinates, part.slopes);
   return part.value;
 }
@@ -99,6 +101,7 @@ ActionPart prior_action(const PathNetwork& network, const OrderParameters& order
       part.value = std::numeric_limits<double>::infinity();
       return part;
     }
+    // U_l^-1 and tau_l(U_l)
     const MatrixXd inverse = factor.solve(MatrixXd::Identity(u.rows(), u.cols())),
                    traced = partial_trace(u, network.heads[l]);
     const double width = network.widths[l], variance = network.variances[l], log_det = factor.log_det();
@@ -107,8 +110,8 @@ ActionPart prior_action(const PathNetwork& network, const OrderParameters& order
         width * (above.cwiseProduct(traced).sum() / variance - log_det + network.heads[l] * log_det_above);
     // N_l (I (x) U_{l+1}^-1/s_l^2 - U_l^-1)
     part.slopes[l] = width * (repeated(above, network.heads[l]) / variance - inverse);
+    // N_l (H_l U_{l+1}^-1 - U_{l+1}^-1 tau_l(U_l) U_{l+1}^-1/s_l^2)
     if (l + 1 < layers)  // this layer's share in the slope of the one above
-      // N_l (H_l U_{l+1}^-1 - U_{l+1}^-1 tau_l(U_l) U_{l+1}^-1/s_l^2)
       part.slopes[l + 1] += width * (network.heads[l] * above - above * traced * above / variance);
     above = inverse;
     log_det_above = log_det;
@@ -123,6 +126,7 @@ SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest&
 SaddlePoint saddle_point(const PathAction& action, const saddle::MinimumRequest& request,
                          const std::vector<double>& start) {
   auto scaled = request;
+  // S is of the order of N: its gradient is measured in units of N.
   scaled.scale = action.network().largest_width();
   const auto least = saddle::minimise_together(
       action.comm(),

@@ -11,6 +11,7 @@
 namespace fluxformer::paths {
 
 int ExampleShare::count(int all) const {
+  // Whole blocks in turn; what is left over goes to the rank behind the last one.
   const int blocks = all / block, behind = blocks % ranks;
   return blocks / ranks * block + (rank < behind ? block : 0) + (rank == behind ? all % block : 0);
 }
@@ -36,6 +37,7 @@ std::vector<int> kept_paths(const std::vector<int>& heads, const std::vector<std
   for (std::size_t l = 0; l < heads.size(); ++l) {
     std::vector<int> longer;
     longer.reserve(paths.size() * kept[l].size());
+    // h_1 slowest: (..(h_1 H_2 + h_2) H_3 + ..) + h_L
     for (const int path : paths)
       for (const int head : kept[l]) longer.push_back(path * heads[l] + head);
     paths = std::move(longer);
@@ -103,6 +105,7 @@ std::vector<int> heads_of_path(int path, const std::vector<int>& heads) {
   if (path < 0 || path >= count)
     throw BadInput("there is no path " + std::to_string(path) + " (0 to " + std::to_string(count - 1) + ")");
   std::vector<int> of(heads.size());
+  // The fastest index is the remainder.
   for (std::size_t l = heads.size(); l-- > 0; path /= heads[l]) of[l] = path % heads[l];
   return of;
 }

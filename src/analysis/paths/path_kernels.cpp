@@ -116,8 +116,8 @@ MatrixXd PathKernels::contract_inputs(const MatrixXd& m) const {
   weighted.noalias() = m * inputs_;
   const Index dimension = inputs_.cols() / paths_;
   MatrixXd slope = MatrixXd::Zero(paths_, paths_);
+  // sum_mu xi^p_mu . (M xi)^q_mu, symmetrised below
   for (Index mu = 0; mu < examples(); ++mu)
-    // sum_mu xi^p_mu . (M xi)^q_mu, symmetrised below
     slope.noalias() += Eigen::Map<const RowMatrix>(inputs_.row(mu).data(), paths_, dimension) *
                        Eigen::Map<const RowMatrix>(weighted.row(mu).data(), paths_, dimension).transpose();
   return scale_ / 2 * (slope + slope.transpose());
@@ -131,6 +131,7 @@ void mix_paths(const RowMatrix& inputs, const MatrixXd& u, Eigen::Ref<RowMatrix>
   const Index paths = u.rows(), dimension = inputs.cols() / paths;
   for (Index mu = 0; mu < inputs.rows(); ++mu) {
     const Eigen::Map<const RowMatrix> all(inputs.row(mu).data(), paths, dimension);
+    // (U xi)^pi = sum_pi' U^{pi pi'} xi^pi'
     Eigen::Map<RowMatrix>(mixed.row(mu).data(), paths, dimension).noalias() = u * all;
   }
 }
@@ -143,6 +144,7 @@ MatrixXd cross_kernel(const RowMatrix& others, const RowMatrix& inputs, const Ma
 
 VectorXd own_kernel(const RowMatrix& inputs, const MatrixXd& u, double input_variance) {
   const double scale = kernel_scale(inputs, input_variance);
+  // k(x, x) = s_0^2/(D Hs) sum_pi (U xi)^pi . xi^pi
   return scale * inputs.cwiseProduct(mixed(inputs, u)).rowwise().sum();
 }
 

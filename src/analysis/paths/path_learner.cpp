@@ -13,7 +13,7 @@ namespace {
 
 using Block = Eigen::Map<const RowMatrix>;
 
-std::size_t product(int a, int b, int c = 1, int d = 1) {
+Index product(int a, int b, int c = 1, int d = 1) {
   return Index{a} * b * c * d;
 }
 
@@ -39,12 +39,12 @@ std::span<const double> LearnerWeights::input(std::span<const double> all) const
 }
 
 std::span<const double> LearnerWeights::queries(std::span<const double> all, int layer) const {
-  const std::size_t size = product(shape_.heads, shape_.key, shape_.dimension);
+  const Index size = product(shape_.heads, shape_.key, shape_.dimension);
   return all.subspan(projections_ + 2 * layer * size, size);
 }
 
 std::span<const double> LearnerWeights::keys(std::span<const double> all, int layer) const {
-  const std::size_t size = product(shape_.heads, shape_.key, shape_.dimension);
+  const Index size = product(shape_.heads, shape_.key, shape_.dimension);
   return all.subspan(projections_ + (2 * layer + 1) * size, size);
 }
 
@@ -59,7 +59,8 @@ std::span<const double> LearnerWeights::readout(std::span<const double> all) con
 std::vector<double> LearnerWeights::initial(std::uint64_t seed) const {
   const RandomStream stream(seed, "weights of attention paths");
   std::vector<double> all(end_);
-  for (std::size_t k = 0; k < end_; ++k) {
+  for (Index k = 0; k < end_; ++k) {
+    // V_0, queries and keys act on D numbers, V and a on N.
     const int columns = k < values_ ? shape_.dimension : shape_.width;
     all[k] = stream.normal(k) / std::sqrt(columns);
   }
@@ -67,7 +68,7 @@ std::vector<double> LearnerWeights::initial(std::uint64_t seed) const {
 }
 
 FrozenAttention LearnerWeights::attention(std::span<const double> all) const {
-  const std::size_t size = product(shape_.key, shape_.dimension);
+  const Index size = product(shape_.key, shape_.dimension);
   std::vector<std::vector<FrozenHead>> layers(shape_.layers);
   for (int l = 0; l < shape_.layers; ++l)
     for (int h = 0; h < shape_.heads; ++h) {
@@ -145,7 +146,9 @@ void PathLearner<Real>::forward(const Matrix& x) {
   batch_ = x.cols() / tokens;
   const Real sharpness = 1 / std::sqrt(static_cast<Real>(key)),
              share = 1 / std::sqrt(static_cast<Real>(heads));
+  // All queries and keys at once: [layer][Q, K][head] x (B T)
   projected_.noalias() = projections() * x;
+  // z^0 = V_0 x
   states_.front().noalias() = Weights(weights_.data(), width, dimension) * x;
   pooled_attention_.resize(tokens, Index{heads} * batch_);
   for (int l = 0; l < layers; ++l) {
@@ -215,12 +218,14 @@ void PathLearner<Real>::back_through_last(const VectorXd& error, std::span<Real>
   const auto value = values(layers - 1);
   Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
       share * (mixed * pooled_slope.transpose());
+  // V_h^T zbar-slope / sqrt(H) for all heads
   mixed_slope_.noalias() = share * (value * pooled_slope);  // (H N) x B
   const auto& z = states_.back();
   state_slope_.setZero(width, z.cols());
   Matrix spread(tokens, tokens);
   for (int h = 0; h < heads; ++h)
     for (int b = 0; b < batch_; ++b) {
+      // Slope of m_h = z alpha_h, N numbers
       const auto here = mixed_slope_.col(b).segment(Index{h} * width, width);
       const auto states = z.middleCols(Index{b} * tokens, tokens);
       // z alpha_h: slopes of z and of alpha, whose every column of A has the share 1/T
@@ -240,12 +245,14 @@ void PathLearner<Real>::back_through_layer(int layer, std::span<Real> gradient) 
   const auto value = values(layer);
   Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
       share * (mixed * state_slope_.transpose());
+  // V_h^T z-slope / sqrt(H) for all heads
   mixed_slope_.noalias() = share * (value * state_slope_);
   state_slope_.setZero();
   Matrix slope(tokens, tokens);
   for (int h = 0; h < heads; ++h)
     for (int b = 0; b < batch_; ++b) {
       const Index from = Index{b} * tokens;
+      // Slope of m_h = z A_h, N x T
       const auto here = mixed_slope_.block(Index{h} * width, from, width, tokens);
       // m_h = z A_h: slope of A_h is z^T m-slope, that of z sums m-slope A_h^T over heads.
       slope.noalias() = z.middleCols(from, tokens).transpose() * here;

@@ -37,6 +37,7 @@ PathPosterior::PathPosterior(PathNetwork network, const PathExamples& examples, 
       output_scale_(std::sqrt(network_.input_variance / examples.inputs.cols() / network_.widths[0])),
       offsets_{0, width(0) * dimension_} {
   for (Index l = 0; l < layers(); ++l) {
+    // V_l = s_l q_l, and w_l has 1/sqrt(N_{l+1})
     scales_.push_back(std::sqrt(network_.variances[l] / network_.widths[l + 1]));
     offsets_.push_back(offsets_.back() + network_.heads[l] * width(l) * width(l + 1));
     w_.emplace_back(network_.order_size(l + 1), width(l));
@@ -51,8 +52,8 @@ void PathPosterior::effective_weights(const double* q) {
   w_.back() = a_scale * Weights(q + offsets_[layers() + 1], 1, width(layers()));
   for (Index l = layers(); l-- > 0;) {
     const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
+    // w_l^{(h, rest)} = V_{l,h}^T w_{l+1}^{rest}/sqrt(N_{l+1}), as rows
     for (int h = 0; h < network_.heads[l]; ++h)
-      // w_l^{(h, rest)} = V_{l,h}^T w_{l+1}^{rest}/sqrt(N_{l+1}), as rows
       w_[l].middleRows(h * rest, rest).noalias() =
           scales_[l] * w_[l + 1] * Weights(q + offsets_[l + 1] + h * size, width(l + 1), width(l));
   }
@@ -74,6 +75,7 @@ double PathPosterior::value(std::span<const double> q, std::span<double> gradien
   Map<VectorXd>(mixed_slope_.data(), mixed_slope_.size()).noalias() =
       output_scale_ * (examples_.inputs.transpose() * error_);
   Map<RowMatrix>(gradient.data(), width(0), dimension_).noalias() = w_.front().transpose() * mixed_slope_;
+  // Slope of w_1 from w_1 V_0
   w_slope_.front().noalias() = mixed_slope_ * Weights(q.data(), width(0), dimension_).transpose();
   for (Index l = 0; l < layers(); ++l) {
     const Index rest = w_[l + 1].rows(), size = width(l) * width(l + 1);
@@ -104,6 +106,7 @@ OrderParameters PathPosterior::order(std::span<const double> q) {
   effective_weights(q.data());
   OrderParameters order{.readout = w_.back().squaredNorm() / network_.readout_width()};
   order.u.reserve(layers());
+  // U_l = w_l w_l^T/N_l
   for (Index l = 0; l < layers(); ++l) order.u.emplace_back(w_[l] * w_[l].transpose() / network_.widths[l]);
   return order;
 }
@@ -114,8 +117,10 @@ std::vector<double> PathPosterior::virials(std::span<const double> q) {
   all.reserve(offsets_.size());
   for (Index k = 0; k + 1 < std::ssize(offsets_); ++k) {
     const Index count = offsets_[k + 1] - offsets_[k];
+    // |V|^2/s^2 - dim V
     all.push_back(Map<const VectorXd>(q.data() + offsets_[k], count).squaredNorm() - count);
   }
+  // sum_mu f_mu (y_mu - f_mu)/T
   all.push_back(f_.dot(examples_.targets - f_) / temperature_);
   return all;
 }
@@ -133,6 +138,7 @@ double log_chi(double t, double k) {
 
 NestedWishart::NestedWishart(PathNetwork network) : network_(std::move(network)) {
   check(network_);
+  // A Wishart matrix of n_l rows needs N_l >= n_l degrees of freedom.
   for (int l = 1; l <= network_.layers(); ++l)
     if (network_.widths[l - 1] < network_.order_size(l))
       throw BadInput("the exact posterior of attention paths needs widths of at least " +

@@ -63,6 +63,7 @@ PosteriorChain weight_chain(const PosteriorTarget& posterior, const ChainPlan& p
   auto& chain = draws.chain();
   std::vector<double> start(weights.weights()), gradient(weights.weights());
   const RandomStream prior(plan.seed, "prior of the weights");
+  // Weights are in units of their standard deviations: the prior is N(0, 1).
   for (std::size_t k = 0; k < start.size(); ++k) start[k] = prior.normal(k);
   chain.virials.assign(chain.virials.size(), 0.0);
   const auto found = sampling::hamiltonian_chain(
@@ -168,6 +169,7 @@ TheoryError theory_error(const SampledPosterior& sampled, const MatrixXd& u, con
                          double width) {
   const auto& drawn = sampled.order.u.front();
   const double paths = drawn.rows();
+  // Correlation of the two predictors over examples
   const ArrayXd a = sampled.mean.array() - sampled.mean.mean(), b = mean.array() - mean.mean();
   TheoryError error{.order = (drawn - u).norm() / drawn.norm(),
                     .mean = (sampled.mean - mean).cwiseAbs().mean(),

@@ -25,6 +25,7 @@ void to_normal(std::span<double, block> d) {
 }  // namespace
 
 double TorchStream::uniform() {
+  // 53 bits of two words, the high one drawn first
   const std::uint64_t high = engine_(), low = engine_();
   constexpr std::uint64_t mask = (std::uint64_t{1} << 53) - 1;
   return ((high << 32 | low) & mask) * 0x1p-53;
