@@ -12,7 +12,7 @@
 
 namespace fluxformer {
 
-namespace measured = perturbation::variables;
+namespace perturbed = perturbation::variables;
 
 namespace {
 
@@ -28,34 +28,34 @@ struct Levels {
 constexpr double any = 1e6;
 const Levels level_keys[] = {
     {"perturbation.noise",
-     measured::noise_level,
+     perturbed::noise_level,
      {0.1, 0.2, 0.5, 1, 2},
      "standard deviations of Gaussian noise on the embedded input, relative to its root mean square in the "
      "sample; empty: none, as in the other lists",
      any,
      false},
     {"perturbation.dropped",
-     measured::dropped_share,
+     perturbed::dropped_share,
      {0.1, 0.25, 0.5, 0.75},
      "fractions of the tokens that are blanked: features set to 0 (the mean pixel of images), words to <unk>",
      1,
      false},
     {"perturbation.attack",
-     measured::attack_level,
+     perturbed::attack_level,
      {0.01, 0.02, 0.05, 0.1},
      "sizes of adversarial steps on the embedded input: the maximum norm relative to the root mean square of "
      "the sample (FGSM, PGD), the relative Euclidean norm along the worst direction",
      any,
      false},
     {"perturbation.feature_noise",
-     measured::feature_noise_level,
+     perturbed::feature_noise_level,
      {0.25, 0.5, 1, 2},
      "standard deviations of Gaussian noise on the features, in their units (images: the standard deviation "
      "of a pixel, 0.3081 of the range from black to white); not for words",
      any,
      true},
     {"perturbation.feature_attack",
-     measured::feature_attack_level,
+     perturbed::feature_attack_level,
      {0.05, 0.1, 0.2},
      "sizes of adversarial steps on the features, in the maximum norm and their units; pixels stay between "
      "black and white; not for words",
@@ -81,7 +81,7 @@ perturbation::PerturbationPlan plan_of(const Settings& settings, const ComparePr
                        " are words and have no features");
       levels.clear();
     }
-    if (&one.axis == &measured::dropped_share && problem.data().vocabulary() > 0 &&
+    if (&one.axis == &perturbed::dropped_share && problem.data().vocabulary() > 0 &&
         problem.data().unknown_word() < 0) {
       if (settings.given(one.key) && !levels.empty())
         throw BadInput(std::string(one.key) + ": " + problem.data().why_no_variants());
@@ -105,7 +105,7 @@ class Perturbation final : public Comparison {
 
   void begin(StudyRecord& record) override {
     record.samples(problem_.members());
-    record.note("", measured::classes, static_cast<long>(problem_.data().classes()));
+    record.note("", perturbed::classes, static_cast<long>(problem_.data().classes()));
     for (const auto& one : level_keys)
       if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
   }
@@ -125,20 +125,20 @@ void Perturbation::measure(std::size_t seed, const std::string& name, StudyRecor
       problem_.samples(), [&](const Batch& batch) { model.show(batch); }, model);
 
   const auto clean = model.clean().result();
-  record.add(name, measured::accuracy, clean.accuracy);
-  record.add(name, measured::accuracy_by_sample, model.clean().correct_by_sample());
-  record.add(name, measured::loss, clean.loss);
-  record.add(name, measured::growth, model.growth().growth());
-  record.add(name, measured::tangent_growth, model.tangent_growth().growth());
+  record.add(name, perturbed::accuracy, clean.accuracy);
+  record.add(name, perturbed::accuracy_by_sample, model.clean().correct_by_sample());
+  record.add(name, perturbed::loss, clean.loss);
+  record.add(name, perturbed::growth, model.growth().growth());
+  record.add(name, perturbed::tangent_growth, model.tangent_growth().growth());
   if (plan_.jacobian) {
-    record.add(name, measured::largest_singular_value, {model.jacobian().singular_values().front()});
-    record.add(name, measured::relative_singular_value, {model.jacobian().worst_sensitivity()});
+    record.add(name, perturbed::largest_singular_value, {model.jacobian().singular_values().front()});
+    record.add(name, perturbed::relative_singular_value, {model.jacobian().worst_sensitivity()});
   }
   summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * clean.accuracy[0]
            << " %, growth " << model.growth().growth().back();
   for (const auto& [kind, responses] : model.curves()) {
     const auto m = responses.result();
-    const auto to = measured::response(kind);
+    const auto to = perturbed::response(kind);
     record.add(name, to.accuracy, m.accuracy);
     record.add(name, to.accuracy_by_sample, responses.correct_by_sample());
     record.add(name, to.loss, m.loss);

@@ -11,7 +11,7 @@
 
 namespace fluxformer {
 
-namespace measured = decoder::variables;
+namespace layered = decoder::variables;
 
 namespace {
 
@@ -32,7 +32,7 @@ void add_names(const decoder::DecoderShape& shape, const std::string& kind, Stud
     sizes += end + std::to_string(block.size());
   }
   record.note(kind, hessian::variables::blocks, names);
-  record.note(kind, measured::block_sizes, sizes);
+  record.note(kind, layered::block_sizes, sizes);
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ std::uint64_t heat_map_bytes(const LayerPoints& points) {
 bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, StudyRecord& record) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const Index weights = weights_of(points);
-  record.axis(measured::parameter, 1, weights);
-  record.axis(measured::other_parameter, 1, weights);
+  record.axis(layered::parameter, 1, weights);
+  record.axis(layered::other_parameter, 1, weights);
   // Every rank takes consecutive rows and as many rounds as the others.
   const Index first = weights * rank / ranks, end = weights * (rank + 1) / ranks;
   const Index most = (weights + ranks - 1) / ranks;
@@ -69,7 +69,7 @@ bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, St
       done += std::min(rows_at_once, most - from);
       progress.update(static_cast<double>(done));
     }
-    record.rows(kind, measured::heat_map, std::move(mine));
+    record.rows(kind, layered::heat_map, std::move(mine));
     add_names(study.shape, kind, record);
   }
   progress.finish();

@@ -27,8 +27,8 @@ struct Nodes {
   void add(std::span<const spectra::Quadrature> probes, int steps) {
     for (const auto& one : probes)
       for (Index l = 0; l < steps; ++l) {
-        nodes.push_back(l < one.nodes.size() ? one.nodes[l] : missing_value);
-        weights.push_back(l < one.nodes.size() ? one.weights[l] : missing_value);
+        nodes.push_back(l < std::ssize(one.nodes) ? one.nodes[l] : missing_value);
+        weights.push_back(l < std::ssize(one.nodes) ? one.weights[l] : missing_value);
       }
   }
   std::vector<double> nodes, weights;

@@ -12,7 +12,7 @@
 
 namespace fluxformer {
 
-namespace measured = decoder::variables;
+namespace layered = decoder::variables;
 
 namespace {
 
@@ -108,12 +108,12 @@ std::vector<double> LayerPoints::entries(const decoder::LayerStudy& study) const
 }
 
 void LayerPoints::add_axes(StudyRecord& record) const {
-  record.axis(measured::weight_matrix, 1, static_cast<long>(weights));
+  record.axis(layered::weight_matrix, 1, static_cast<long>(weights));
   if (scaling_) {
-    record.axis(measured::sigma, sigmas_);
+    record.axis(layered::sigma, sigmas_);
     record.axis(axes::layer, 1, depth_);
   } else {
-    record.axis(measured::entry_size, {edges_.begin(), edges_.end() - 1});
+    record.axis(layered::entry_size, {edges_.begin(), edges_.end() - 1});
   }
 }
 
@@ -126,9 +126,9 @@ void LayerPoints::add_entries(const std::string& kind, const std::vector<double>
       at += static_cast<std::ptrdiff_t>(count);
       record.add(kind, hessian::variables::of_part(part, variable), {from, at});
     };
-    put(measured::entry_share, weights * (edges_.size() - 1));
-    put(measured::median_entry, weights);
-    put(measured::largest_entries, weights);
+    put(layered::entry_share, weights * (edges_.size() - 1));
+    put(layered::median_entry, weights);
+    put(layered::largest_entries, weights);
   }
 }
 
@@ -142,7 +142,7 @@ void LayerPoints::add_norms(const std::string& kind, std::span<const std::vector
       for (const auto& norms : of_sigmas) values.push_back(norms[j]);
     record.add(kind,
                hessian::variables::of_part(hessian_parts[part],
-                                           kind == linear_mlp ? measured::matrix_norm : measured::layer_norm),
+                                           kind == linear_mlp ? layered::matrix_norm : layered::layer_norm),
                values);
   }
 }

@@ -20,7 +20,7 @@
 
 namespace fluxformer {
 
-namespace measured = decoder::variables;
+namespace layered = decoder::variables;
 
 namespace {
 
@@ -104,15 +104,15 @@ Report LayerStudyExperiment::run() {
 }  // namespace
 
 std::vector<io::Variable> layer_study_coordinates() {
-  return {measured::weight_matrix, measured::sigma,     axes::layer,
-          measured::entry_size,    measured::parameter, measured::other_parameter};
+  return {layered::weight_matrix, layered::sigma,     axes::layer,
+          layered::entry_size,    layered::parameter, layered::other_parameter};
 }
 
 std::vector<io::Variable> layer_study_measures() {
   std::vector<io::Variable> measures;
   for (const auto& part : hessian_parts)
-    for (const auto& one : {measured::entry_share, measured::median_entry, measured::largest_entries,
-                            measured::layer_norm, measured::matrix_norm})
+    for (const auto& one : {layered::entry_share, layered::median_entry, layered::largest_entries,
+                            layered::layer_norm, layered::matrix_norm})
       measures.push_back(hessian::variables::of_part(part, one));
   return measures;
 }
