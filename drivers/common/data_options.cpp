@@ -12,7 +12,7 @@
 namespace fluxformer {
 namespace {
 
-/// Rows of a matrix; 0 if there is none, or nothing that read_model takes.
+/// Rows of a matrix; 0 if the file has none, or something that read_model does not take.
 int rows_of(const io::ArchiveReader& archive, const char* matrix) {
   if (!archive.has(matrix)) return 0;
   const auto shape = archive.shape(matrix);

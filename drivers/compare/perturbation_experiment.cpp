@@ -16,7 +16,7 @@ namespace measured = perturbation::variables;
 
 namespace {
 
-/// Keys that list levels, and their axes.
+/// A key that lists levels, and the axis of its levels.
 struct Levels {
   const char* key;
   const io::Variable& axis;

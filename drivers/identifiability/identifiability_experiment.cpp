@@ -111,7 +111,7 @@ class Identifiability final : public Comparison {
   std::string summary() const override { return summary_; }
 
  private:
-  /// Calls f with each of the measures that are wanted.
+  /// Calls f with each of the studies that are wanted.
   template <class F>
   void for_measures(F&& f) {
     if (weights_) f(*weights_);
@@ -120,9 +120,9 @@ class Identifiability final : public Comparison {
   }
 
   const CompareProblem& problem_;
-  std::optional<WeightMeasures> weights_;
-  std::optional<IdentityMeasures> identity_;
-  std::optional<AttributionMeasures> attribution_;
+  std::optional<WeightStudy> weights_;
+  std::optional<IdentityStudy> identity_;
+  std::optional<AttributionStudy> attribution_;
   std::string summary_;
 };
 

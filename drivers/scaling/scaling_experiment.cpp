@@ -82,13 +82,13 @@ class ScalingExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// What this rank has done since begin_repetition; writes the checkpoint.
+  /// Work of this rank since begin_repetition; writes the checkpoint.
   Repetition end_repetition();
-  /// A base name for checkpoints that leaves those of other runs untouched.
+  /// Base name for checkpoints that leaves those of other runs untouched.
   std::string trial() const { return settings_.word("output.file") + ".trial"; }
-  /// Bytes of the last checkpoint, which is then removed. Collective.
+  /// Removes the last checkpoint and returns its size in bytes. Collective.
   double remove_checkpoints() const;
-  /// All ranks start counting together.
+  /// Lets all ranks start counting together. Collective.
   void begin_repetition() const;
 
   Settings settings_;

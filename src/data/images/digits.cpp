@@ -162,7 +162,7 @@ std::vector<PenStroke> digit_strokes(int digit, int style) {
 
 namespace {
 
-/// What each number of a sample's stream is used for; the noise of pixel p is number `noise + p`.
+/// Places of the random numbers in the stream of a sample; the noise of pixel p is number `noise + p`.
 enum Draw : std::uint64_t {
   style,
   rotation,
