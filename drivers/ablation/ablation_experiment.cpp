@@ -37,7 +37,7 @@ void declare_ablation(Options& options) {
            .not_empty = true});
   declare({.name = "ablation.residual",
            .fallback = std::vector<std::string>{"on", "off"},
-           .doc = "whether each sub-layer adds to the state (on) or replaces it (off)",
+           .doc = "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
            .choices = {"on", "off"},
            .not_empty = true});
   declare({.name = "ablation.norm",

@@ -18,30 +18,31 @@ void declare_model_options(Options& options) {
                     .minimum = 1});
   declare({.name = "mesh.cells",
            .fallback = 0L,
-           .doc = "depth cells M, a multiple of mesh.layers if weights are constant in each layer; 0: as in "
-                  "the training of model.file, else one per layer",
+           .doc = "number of depth cells M, a multiple of mesh.layers if weights are constant in each layer; "
+                  "0: as in the training of model.file, otherwise one per layer",
            .minimum = 0});
   declare({.name = "mesh.tokens_x",
            .fallback = 0L,
-           .doc = "token columns if the data do not set them; 0: as in the data, else 1",
+           .doc = "number of token columns if the data do not set it; 0: as in the data, otherwise 1",
            .minimum = 0});
-  declare({.name = "mesh.tokens_y",
-           .fallback = 0L,
-           .doc = "token rows (1: a line) if the data do not set them; 0: as in the data, else 1",
-           .minimum = 0});
+  declare(
+      {.name = "mesh.tokens_y",
+       .fallback = 0L,
+       .doc = "number of token rows (1: a line) if the data do not set it; 0: as in the data, otherwise 1",
+       .minimum = 0});
   declare({.name = "mesh.ranks_depth",
            .fallback = 0L,
-           .doc = "MPI ranks along depth; 0: evolve chooses for least communication, train takes 1",
+           .doc = "MPI ranks along depth; 0: evolve chooses for the least communication, train takes 1",
            .minimum = 0,
            .role = Role::free});
   declare({.name = "mesh.ranks_token",
            .fallback = 0L,
-           .doc = "MPI ranks over tokens; 0: evolve chooses for least communication, train takes 1",
+           .doc = "MPI ranks over tokens; 0: evolve chooses for the least communication, train takes 1",
            .minimum = 0,
            .role = Role::free});
   declare({.name = "mesh.periodic",
            .fallback = false,
-           .doc = "the token lattice is periodic; otherwise there is no flux across its boundary"});
+           .doc = "make the token lattice periodic; otherwise there is no flux across its boundary"});
 
   declare({.name = "equation.c",
            .fallback = 1.0,
@@ -73,12 +74,11 @@ void declare_model_options(Options& options) {
            .doc = "how depth is discretised: shift applies the layer map of a Transformer to the cell "
                   "upstream, upwind and upwind2 are one-sided differences of order 1 and 2",
            .choices = {"shift", "upwind", "upwind2"}});
-  declare_of_model(
-      {.name = "depth.order",
-       .fallback = std::string("sequential"),
-       .doc = "sub-layers of a layer: attention then reaction, both at once, or half a reaction before "
-              "and after attention",
-       .choices = {"sequential", "parallel", "macaron"}});
+  declare_of_model({.name = "depth.order",
+                    .fallback = std::string("sequential"),
+                    .doc = "order of the sub-layers of a layer: attention then reaction, both at once, or "
+                           "half a reaction before and after attention",
+                    .choices = {"sequential", "parallel", "macaron"}});
   declare_of_model(
       {.name = "depth.norm",
        .fallback = std::string("pre"),
@@ -123,7 +123,7 @@ void declare_model_options(Options& options) {
        .choices = {"softmax", "sinkhorn", "linear"}});
   declare_of_model({.name = "attention.iterations",
                     .fallback = 20L,
-                    .doc = "half-steps of sinkhorn: odd ones normalise rows, even ones columns",
+                    .doc = "sinkhorn: number of half-steps; odd ones normalise rows, even ones columns",
                     .minimum = 1,
                     .when = When{"attention.normalisation", "sinkhorn"}});
   declare_of_model({.name = "attention.causal",
@@ -151,7 +151,7 @@ void declare_model_options(Options& options) {
                     .choices = {"gelu_erf", "gelu_tanh", "relu"}});
   declare_of_model({.name = "model.knots",
                     .fallback = 0L,
-                    .doc = "depth knots K of linear weights; 0: one per layer",
+                    .doc = "number K of depth knots of linear weights; 0: one per layer",
                     .minimum = 0});
   declare_of_model({.name = "model.kappa",
                     .fallback = std::string("scalar"),
@@ -172,7 +172,7 @@ void declare_model_options(Options& options) {
            .when = When{"model.initial", "identity"}});
   declare({.name = "model.value",
            .fallback = 1.0,
-           .doc = "identity weights: W_V is this times the identity",
+           .doc = "identity weights: factor of the identity in W_V",
            .when = When{"model.initial", "identity"}});
   declare({.name = "model.seed", .fallback = 1L, .doc = "seed of the initial weights", .minimum = 0});
 

@@ -276,7 +276,7 @@ void declare_attention(Options& options) {
   declare_compare_options(options, "attention.h5");
   options.declare({.name = "attention.matching",
                    .fallback = 200L,
-                   .doc = "further test samples, used to pair the heads of independent models",
+                   .doc = "number of further test samples, used to pair the heads of independent models",
                    .minimum = 1});
 }
 

@@ -199,14 +199,14 @@ void declare_gradient_flow(Options& options) {
   declare(
       {.name = "gradient.sweeps",
        .fallback = 20L,
-       .doc = "most sweeps of the tangent vectors back and forth through all layers before growth is "
-              "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+       .doc =
+           "maximum number of sweeps of the tangent vectors back and forth through all layers before growth "
+           "is measured: with 0, growth from random directions; with many, growth along the singular vectors",
        .minimum = 0});
   declare({.name = "gradient.tolerance",
            .fallback = 1e-3,
-           .doc =
-               "a sample needs no more sweeps once none of its exponents changes by as much in a sweep; 0: "
-               "all sweeps are made",
+           .doc = "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
+                  "0: all sweeps are made",
            .unit = "1/layer",
            .minimum = 0});
 }

@@ -21,30 +21,28 @@ namespace fluxformer {
 void declare_pruning(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_compared(options);
-  declare(
-      {.name = "pruning.examples",
-       .fallback = 400L,
-       .doc =
-           "P, further samples by which heads are statistics; their classes are split in two halves for the "
-           "theory of attention paths",
-       .unit = "samples",
-       .minimum = 4});
+  declare({.name = "pruning.examples",
+           .fallback = 400L,
+           .doc = "number P of further samples on which heads are scored; their classes are split into two "
+                  "halves for the theory of attention paths",
+           .unit = "samples",
+           .minimum = 4});
   declare({.name = "pruning.width",
            .fallback = 10.0,
-           .doc = "width N of the theory whose order parameters give the scores",
+           .doc = "width N in the theory whose order parameters give the scores",
            .minimum = 1e-6});
   declare({.name = "pruning.temperature",
            .fallback = 0.5,
-           .doc = "noise variance T of its targets",
+           .doc = "noise variance T of the targets in the theory",
            .minimum = 1e-12});
-  declare(
-      {.name = "pruning.most_paths",
-       .fallback = 64L,
-       .doc = "heads of all layers multiplied, at most: the theory's cost grows with the square of the paths",
-       .minimum = 1});
+  declare({.name = "pruning.most_paths",
+           .fallback = 64L,
+           .doc = "largest number of attention paths (product of the heads of all layers): the cost of the "
+                  "theory grows with its square",
+           .minimum = 1});
   declare({.name = "pruning.random_orders",
            .fallback = 10L,
-           .doc = "random orders in which heads are silenced, beside those by scores",
+           .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
            .minimum = 0,
            .maximum = 1000});
   declare_compare_run(options, "pruning.h5");

@@ -30,8 +30,8 @@ void declare_scaling(Options& options) {
            .choices = {"evolve", "train"}});
   declare({.name = "scaling.mode",
            .fallback = std::string("strong"),
-           .doc = "strong: the problem of the deck is split over all ranks; weak: it is the problem per rank "
-                  "and grows along scaling.over",
+           .doc = "strong: the problem of the deck is split over all ranks; weak: the deck gives the problem "
+                  "per rank, which grows along scaling.over",
            .choices = {"strong", "weak"}});
   declare({.name = "scaling.over",
            .fallback = std::string("depth"),
