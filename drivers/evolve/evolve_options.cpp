@@ -7,10 +7,10 @@
 #include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
+namespace {
 
-void declare_evolution(Options& options) {
+void declare_inflow_and_start(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
-
   declare({.name = "inflow.source",
            .fallback = std::string("data"),
            .doc = "inflow at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
@@ -52,7 +52,10 @@ void declare_evolution(Options& options) {
            .fallback = 1.0,
            .doc = "amplitude of the cosine mode, or standard deviation of noise and quantiles",
            .when = When{"start.state", {"noise", "cosine", "quantiles"}}});
+}
 
+void declare_time_steps(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
            .doc = "time integrator (PETSc TS): strong-stability-preserving Runge-Kutta, other Runge-Kutta, "
@@ -102,6 +105,13 @@ void declare_evolution(Options& options) {
            .doc = "limit of |u|: a larger value anywhere ends the run with exit code 3",
            .minimum = 0,
            .above_minimum = true});
+}
+
+}  // namespace
+
+void declare_evolution(Options& options) {
+  declare_inflow_and_start(options);
+  declare_time_steps(options);
 }
 
 void declare_evolve(Options& options) {

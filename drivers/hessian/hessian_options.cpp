@@ -14,9 +14,7 @@ namespace fluxformer {
 
 namespace {
 
-void declare_spectrum(Options& options) {
-  declare_compared(options);
-  declare_minimised(options);
+void declare_controls_and_samples(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "models.linear",
            .fallback = std::string(),
@@ -36,6 +34,10 @@ void declare_spectrum(Options& options) {
            .doc = "MPI ranks that share the tokens of a sample",
            .minimum = 1,
            .role = Role::free});
+}
+
+void declare_whole_spectrum(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.parts",
            .fallback = std::vector<std::string>{"hessian", "gauss_newton"},
            .doc = "parts of the Hessian that are analysed; functional is the difference of the other two",
@@ -59,6 +61,10 @@ void declare_spectrum(Options& options) {
            .fallback = 30L,
            .doc = "Lanczos steps for each random vector of the spectral density",
            .minimum = 1});
+}
+
+void declare_block_measures(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.blocks",
            .fallback = hessian::block_kinds,
            .doc = "kinds of blocks whose traces and norms are estimated",
@@ -77,12 +83,12 @@ void declare_spectrum(Options& options) {
   declare({.name = "hessian.block_eigenvalues",
            .fallback = false,
            .doc = "compute the eigenvalue of largest magnitude of each diagonal block (Krylov-Schur)"});
-  declare(
-      {.name = "hessian.exact",
-       .fallback = false,
-       .doc = "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
-              "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
-              "of one sample, and as many times the size of the model in memory, shared by the ranks"});
+  declare({.name = "hessian.exact",
+           .fallback = false,
+           .doc =
+               "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
+               "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
+               "of one sample, and as many times the size of the model in memory, shared by the ranks"});
   declare({.name = "hessian.lambda_0",
            .fallback = 0.01,
            .doc = "eigenvalue, relative to the root mean square of its block, at which the axis for "
@@ -93,7 +99,15 @@ void declare_spectrum(Options& options) {
            .doc = "standard deviation by which the compared densities are broadened, in asinh(eigenvalue / "
                   "lambda_0)",
            .minimum = 1e-3});
-  declare(epochs_option("hessian.epochs"));
+}
+
+void declare_spectrum(Options& options) {
+  declare_compared(options);
+  declare_minimised(options);
+  declare_controls_and_samples(options);
+  declare_whole_spectrum(options);
+  declare_block_measures(options);
+  options.declare(epochs_option("hessian.epochs"));
 }
 
 void declare_layer_study(Options& options) {

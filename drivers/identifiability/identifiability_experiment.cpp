@@ -18,16 +18,10 @@
 #include "io/layout.hpp"
 
 namespace fluxformer {
-void declare_identifiability(Options& options) {
+namespace {
+
+void declare_weights(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare_compared(options);
-  declare({.name = "identifiability.measures",
-           .fallback = std::vector<std::string>{"weights", "identity", "attribution"},
-           .doc = "measures: weights (how many attention weights give the same output, and the part of them "
-                  "that acts), identity (whether tokens are recognised at depth), attribution (where hidden "
-                  "tokens come from)",
-           .choices = {"weights", "identity", "attribution"},
-           .not_empty = true});
   declare({.name = "identifiability.lengths",
            .fallback = std::vector<long>{},
            .doc = "weights: lengths in tokens to which samples are also cut, e.g. 8, 16, 32; only samples of "
@@ -49,6 +43,10 @@ void declare_identifiability(Options& options) {
            .fallback = 0L,
            .doc = "weights: head whose raw, effective and alternative weights are stored",
            .minimum = 0});
+}
+
+void declare_identity(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "identifiability.maps",
            .fallback = std::vector<std::string>{"identity", "linear", "mlp"},
            .doc =
@@ -72,6 +70,10 @@ void declare_identifiability(Options& options) {
            .unit = "epochs",
            .minimum = 1});
   declare(epochs_option("identifiability.epochs"));
+}
+
+void declare_attribution(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "identifiability.attributed",
            .fallback = 20L,
            .doc = "attribution: number of samples used; each takes width x tokens tangents",
@@ -91,6 +93,23 @@ void declare_identifiability(Options& options) {
            .doc = "attribution: number of output tokens of each sample whose attention flow is computed; "
                   "each takes a maximum flow for every token and layer; 0: no flow",
            .minimum = 0});
+}
+
+}  // namespace
+
+void declare_identifiability(Options& options) {
+  declare_compared(options);
+  options.declare(
+      {.name = "identifiability.measures",
+       .fallback = std::vector<std::string>{"weights", "identity", "attribution"},
+       .doc = "measures: weights (how many attention weights give the same output, and the part of them "
+              "that acts), identity (whether tokens are recognised at depth), attribution (where hidden "
+              "tokens come from)",
+       .choices = {"weights", "identity", "attribution"},
+       .not_empty = true});
+  declare_weights(options);
+  declare_identity(options);
+  declare_attribution(options);
   declare_compare_run(options, "identifiability.h5");
 }
 
