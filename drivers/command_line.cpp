@@ -82,7 +82,7 @@ Arguments read_arguments(int argc, char** argv) {
   return a;
 }
 
-/// A line for each experiment, those of a family below each other; the family stands in the first of them.
+/// One line for each experiment, grouped by family; the family's name stands in its first line.
 std::string experiments_by_family() {
   std::vector<std::string> families;  // in the order of the registry
   std::size_t widest_family = 0, widest_name = 0;
@@ -129,8 +129,8 @@ const ExperimentEntry& find_experiment(const std::string& name) {
                  "; available: " + list);
 }
 
-/// Says on rank 0 which stored options do not count.
-void tell_left_out(const Settings& settings, const std::string& deck) {
+/// Reports on rank 0 which stored options do not count.
+void report_left_out(const Settings& settings, const std::string& deck) {
   std::string list;
   for (const auto& name : settings.left_out()) list += (list.empty() ? "" : ", ") + name;
   if (!list.empty())
@@ -188,7 +188,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck, entry.name);
   Settings settings(options, deck.text, arguments.overrides,
                     arguments.deck.empty() ? "no deck" : arguments.deck, deck.origin);
-  if (root) tell_left_out(settings, arguments.deck);
+  if (root) report_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   leave_data_to_file(settings);
   settings.refuse_idle_keys();
@@ -205,16 +205,16 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   }
 }
 
-/// Messages are one line, even if names in them contain line breaks.
+/// Replaces line breaks, so that a message is one line even if names in it contain some.
 std::string in_one_line(std::string message) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = c == '\n' ? ' ' : '?';
   return message;
 }
 
-/// An exception that is no Error was not agreed on: other ranks may be waiting in a collective call. Without a
-/// handler for it, std::terminate is called where it was thrown, before any destructor could wait for them.
-/// Rank 0 speaks first; if it fails, too, mpiexec ends the others meanwhile.
+/// Ends the program for an exception that is no Error. It was not agreed on: other ranks may be waiting in a
+/// collective call. Without a handler for it, std::terminate is called where it was thrown, before any
+/// destructor could wait for them. Rank 0 speaks first; if it fails, too, mpiexec ends the others meanwhile.
 [[noreturn]] void end_at_once() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -37,7 +37,7 @@ void declare_ablation(Options& options) {
            .not_empty = true});
   declare({.name = "ablation.residual",
            .fallback = std::vector<std::string>{"on", "off"},
-           .doc = "whether each sub-layer adds to the state (on) or replaces it (off)",
+           .doc = "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
            .choices = {"on", "off"},
            .not_empty = true});
   declare({.name = "ablation.norm",
@@ -75,7 +75,7 @@ constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
                                       {"model.seed", "ablation.seeds"},
                                       {"run.seed", "ablation.seeds"}};
 
-/// What only the PDE model has: depth knots and diffusion over tokens.
+/// Keys of the PDE model alone: depth knots and diffusion over tokens.
 const std::vector<std::string> pde_keys = {"model.knots", "model.kappa", "equation.kappa"};
 
 void refuse_what_variants_decide(const Settings& settings) {
@@ -106,7 +106,7 @@ class AblationExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// The deck's settings, for one training.
+  /// Settings of the deck for one training.
   Settings settings_of(const Variant& variant, long seed) const;
   void add(const Variant& variant, const AblationRun& run, double seconds, StudyRecord& record) const;
   /// The outcome of every test sample, if all seeds are tested on the same samples in the same order.
@@ -119,8 +119,8 @@ class AblationExperiment final : public Experiment {
   RunFrame frame_{settings_, context_};
   std::vector<long> seeds_;
   std::vector<Variant> variants_;
-  std::vector<long> parameters_;  // of each variant
-  long steps_ = 0, samples_ = 0;  // of a training; test samples
+  std::vector<long> parameters_;  // number for each variant
+  long steps_ = 0, samples_ = 0;  // steps of a training; number of test samples
   double limit_ = 0;
   std::string description_;
 };

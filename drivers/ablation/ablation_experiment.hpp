@@ -13,8 +13,8 @@ namespace fluxformer {
 /// Declares the keys of `ablation`: those of `train` plus its own.
 void declare_ablation(Options& options);
 
-/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it is collective and
-/// throws BadInput (agreed).
+/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
+/// collective and throws BadInput (agreed).
 void describe_ablation(io::Description& description);
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context);
 

@@ -20,7 +20,8 @@ long diverged_since(double limit, const std::vector<double>& loss, long per_epoc
 
 namespace {
 
-/// False if `go_on` asked to stop. `weights`: the last ones with finite loss and gradient.
+/// Trains and records the losses; returns false if `go_on` asked to stop. `weights` holds the last ones with
+/// finite loss and gradient.
 bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
            AblationRun& run, std::vector<double>& weights) {
   const long per_epoch = problem.batches.per_epoch(), total = problem.total_steps();

@@ -22,7 +22,7 @@ struct Variant {
   std::string kind;  ///< transformer, pde
   bool residual = true;
   std::string norm;  ///< none, pre, post
-  /// "transformer_pre", "pde_none_no_residual".
+  /// The name in files and tables: "transformer_pre", "pde_none_no_residual".
   std::string name() const;
 };
 
@@ -30,11 +30,11 @@ struct Variant {
 struct AblationRun {
   /// Loss before each step; NaN after an early end.
   std::vector<double> loss;
-  /// When it diverged: step from 0, epoch from 1; NaN if it did not. For losses that stay above the limit,
-  /// this is the first step of the first such epoch.
+  /// Time of divergence: step from 0, epoch from 1; NaN if the training did not diverge. For losses that stay
+  /// above the limit, it is the first step of the first such epoch.
   double diverged_step = std::numeric_limits<double>::quiet_NaN(), diverged_epoch = diverged_step;
-  std::vector<std::size_t> testing;  ///< the test samples: their indices in the test split
-  states::ModelStates tested;        ///< by layer: at the embedded input and the end of each layer
+  std::vector<std::size_t> testing;  ///< indices of the test samples in the test split
+  states::ModelStates tested;  ///< test measures by layer: at the embedded input and the end of each layer
 
   bool diverged() const { return !std::isnan(diverged_step); }
 };
@@ -51,7 +51,7 @@ double guess_loss(const Settings& settings, int classes);
 std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
                                         const std::function<bool(long, double)>& go_on);
 
-// Whether a training has diverged, told from the losses of its steps.
+// Detects divergence from the losses of the steps of a training.
 
 /// The first epoch, counted from 0, from which on more than half of the losses of every epoch are above
 /// `limit`; the number of epochs if those of the last are not. A bad start or a spike that the training

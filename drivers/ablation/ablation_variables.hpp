@@ -1,6 +1,7 @@
 #pragma once
 
-// What `ablation` stores of each variant: /analysis/ablation/<model>, over seeds. <model> is kind, norm and residual.
+// Variables of `ablation`, stored for each variant in /analysis/ablation/<model>, over seeds. <model> joins
+// kind, norm and residual.
 
 #include "io/axes.hpp"
 

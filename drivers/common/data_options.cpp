@@ -12,7 +12,7 @@
 namespace fluxformer {
 namespace {
 
-/// Rows of a matrix; 0 if there is none, or nothing that read_model takes.
+/// Rows of a matrix; 0 if the file has none, or something that read_model does not take.
 int rows_of(const io::ArchiveReader& archive, const char* matrix) {
   if (!archive.has(matrix)) return 0;
   const auto shape = archive.shape(matrix);
@@ -27,29 +27,27 @@ void declare_data_options(Options& options) {
     option.role = Role::data;
     options.declare(std::move(option));
   };
-  declare_of_tokens(
-      {.name = "data.set",
-       .fallback = std::string("digits"),
-       .doc = "digits (pen strokes) and topics (text) are built in; mnist, omniglot and 20news are read from "
-              "files; tokens: tokens made by another program",
-       .choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}});
+  declare_of_tokens({.name = "data.set",
+                     .fallback = std::string("digits"),
+                     .doc = "data set: digits (pen strokes) and topics (text) are built in; mnist, omniglot "
+                            "and 20news are read from files; tokens: tokens made by another program",
+                     .choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}});
   declare({.name = "data.directory",
            .fallback = std::string(),
-           .doc = "folder of the files: IDX files of MNIST, zip files of Omniglot, tar.gz or unpacked tree "
-                  "of 20 Newsgroups; or its parent folder",
+           .doc = "folder of the files, or its parent folder: IDX files of MNIST, zip files of Omniglot, "
+                  "tar.gz or unpacked tree of 20 Newsgroups",
            .role = Role::free});
   declare({.name = "data.file",
            .fallback = std::string(),
            .doc = "token file (HDF5) with ids or features of the samples",
            .when = When{"data.set", "tokens"},
            .role = Role::free});
-  declare_of_tokens(
-      {.name = "data.tokens",
-       .fallback = std::string("patches"),
-       .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels; "
-              "whole: it is a single token",
-       .choices = {"patches", "rows", "pixels", "whole"},
-       .when = When{"data.set", {"digits", "mnist", "omniglot"}}});
+  declare_of_tokens({.name = "data.tokens",
+                     .fallback = std::string("patches"),
+                     .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 "
+                            "pixels; whole: the image is a single token",
+                     .choices = {"patches", "rows", "pixels", "whole"},
+                     .when = When{"data.set", {"digits", "mnist", "omniglot"}}});
   declare_of_tokens(
       {.name = "data.length",
        .fallback = 256L,
@@ -71,7 +69,7 @@ void declare_data_options(Options& options) {
            .when = When{"data.set", {"20news", "topics"}}});
   declare_of_tokens({.name = "data.headers",
                      .fallback = true,
-                     .doc = "20news: keep the lines before the first blank one",
+                     .doc = "20news: keep the header, which is all lines before the first blank one",
                      .when = When{"data.set", "20news"}});
   declare_of_tokens({.name = "data.quotes",
                      .fallback = true,

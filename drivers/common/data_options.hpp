@@ -17,27 +17,28 @@ namespace fluxformer {
 /// Declares the keys data.*.
 void declare_data_options(Options& options);
 
-/// What is known of the input before the data are read: from a model, or from the other split.
+/// Knowledge of the input before the data are read: from a model file, or from the other split.
 struct KnownInput {
-  std::vector<std::string> words;  ///< the vocabulary; empty: not known
-  data::ModelSizes sizes = {};     ///< counts for token files
+  std::vector<std::string> words;  ///< the vocabulary; empty if it is not known
+  data::ModelSizes sizes = {};     ///< sizes for token files
 };
 
-/// The data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over `comm`. Throws
-/// BadInput (agreed).
+/// Opens the data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over
+/// `comm`. Throws BadInput (agreed).
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
                                          const KnownInput& known, MPI_Comm comm);
 
-/// What model.file says of its input: for texts the vocabulary stored with the weights, for token files sizes, too. Nothing
-/// without such a file, and for images. Collective; throws BadInput.
+/// Input recorded in model.file: for texts the vocabulary stored with the weights, for token files the sizes,
+/// too. Empty without such a file, and for images. Collective; throws BadInput.
 KnownInput known_input(const Settings& settings, MPI_Comm comm);
-/// What the data set says, for another split of it.
+/// Input of an open data set, as needed to open another split of it.
 KnownInput known_input(const data::Dataset& data);
 
-/// Whether a model may have more positions than the samples have tokens: those of token files take the first ones.
+/// True if a model may have more positions than the samples have tokens: samples of token files take the
+/// first ones.
 bool takes_first_positions(const Settings& settings);
 
-/// Unless it is given, the token file decides data.length: it is omitted from the resolved settings.
+/// Omits data.length from the resolved settings unless it is given: the token file decides it.
 void leave_data_to_file(Settings& settings);
 
 }  // namespace fluxformer

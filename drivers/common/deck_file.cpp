@@ -22,7 +22,7 @@ bool is_hdf5(const std::string& text) {
   return text.starts_with("\x89HDF\r\n");
 }
 
-/// The whole text, or the beginning of an HDF5 file.
+/// Reads the whole text, or the beginning of an HDF5 file.
 std::string read_text(const std::string& path) {
   std::error_code problem;
   const auto kind = std::filesystem::status(path, problem).type();

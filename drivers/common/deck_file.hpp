@@ -10,15 +10,15 @@
 
 namespace fluxformer {
 
-/// Settings as text, and where they come from.
+/// Settings as text, with their origin.
 struct Deck {
   std::string text;
   Origin origin = Origin::deck;
 };
 
-/// Rank 0 reads the file and sends the text to the others; of an HDF5 file only its settings. Collective. Throws
-/// BadInput (agreed) for what is not a regular file, longer than a deck can be, not one of ours, or of another
-/// experiment than this.
+/// Reads a deck on rank 0 and sends its text to the others; of an HDF5 file only the settings. Collective.
+/// Throws BadInput (agreed) for a path that is not a regular file, a file longer than a deck can be, an HDF5
+/// file that is not ours, and one of another experiment than this.
 Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::string& experiment);
 
 }  // namespace fluxformer

@@ -6,11 +6,12 @@
 
 namespace fluxformer {
 
-/// Role `model`: the keys that a model file decides; the others are those of mesh and discretisation.
+/// Declares the keys of the model. Those that a model file decides have role `model`; the others are keys of
+/// mesh and discretisation.
 void declare_model_options(Options& options);
 
-/// With model.file, keys of role `model` are omitted from the resolved settings, so that these can be run
-/// again as they are.
+/// Omits keys of role `model` from the resolved settings if model.file is given, so that these settings can
+/// be run again as they are.
 void leave_model_to_file(Settings& settings);
 
 }  // namespace fluxformer

@@ -53,7 +53,7 @@ ModelSpec spec_of(const Settings& settings, const InputShape& input) {
   return spec;
 }
 
-/// The model file sets these keys; where the deck gives them too, both must agree.
+/// Checks the keys that the model file sets: where the deck gives them too, both must agree.
 void require_same(const Settings& settings, const ModelSpec& spec, const std::string& file) {
   for (const auto& [key, there] : settings_of(spec)) {
     if (!settings.given(key) || settings.value(key) == there) continue;

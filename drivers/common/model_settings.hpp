@@ -16,18 +16,18 @@
 
 namespace fluxformer {
 
-/// The model parameters, or a share of them: read from model.file (deck keys that contradict the file are refused), or
-/// initialised. Collective over `comm`. Throws BadInput.
+/// Makes the model parameters, or a share of them: read from model.file (deck keys that contradict the file
+/// are refused), or initialised. Collective over `comm`. Throws BadInput.
 Parameters make_parameters(const Settings& settings, const InputShape& input, MPI_Comm comm,
                            const ShareOf& share = {});
 
-/// The keys of role `model` that describe a model, except equation.alpha, rho and kappa, which override a
-/// model file if given, and attention.iterations for attention without iterations.
+/// Values of the keys of role `model` for a model. equation.alpha, rho and kappa, which override a model file
+/// if given, are left out, and attention.iterations for attention without iterations.
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);
 
-/// Depth cells, speed, epsilon, scheme. Throws BadInput.
+/// Discretisation of the equation by the settings: depth cells, speed, epsilon, scheme. Throws BadInput.
 EquationSpec equation_spec(const Settings& settings, const ModelSpec& model);
-/// run.precision. Throws BadInput for one that this processor does not have.
+/// Precision by run.precision. Throws BadInput for one that this processor does not have.
 Precision precision_of(const Settings& settings);
 
 }  // namespace fluxformer

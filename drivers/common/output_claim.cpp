@@ -12,13 +12,13 @@
 namespace fluxformer {
 namespace {
 
-/// "" for experiments that cannot be continued.
+/// Value of checkpoint.restart; "" for experiments that cannot be continued.
 std::string restart_word(const Settings& settings) {
   return settings.options()->find("checkpoint.restart") == nullptr ? "" : settings.word("checkpoint.restart");
 }
 
 bool exists(const std::string& path) {
-  std::error_code cannot_be_looked_at;  // which claiming it reports
+  std::error_code cannot_be_looked_at;  // claiming the file reports it
   return std::filesystem::exists(path, cannot_be_looked_at);
 }
 
@@ -27,8 +27,8 @@ bool same_file(const std::string& one, const std::string& other) {
   return std::filesystem::equivalent(one, other, not_there);
 }
 
-/// Whether the checkpoints beside the output belong to this run. Rank-local: what a file is called may depend
-/// on the rank's folder.
+/// True if the checkpoints beside the output belong to this run. Rank-local: the name of a file may depend on
+/// the rank's folder.
 bool continues_its_own(const Settings& settings) {
   const auto from = restart_word(settings);
   const auto& output = settings.word("output.file");
@@ -36,7 +36,8 @@ bool continues_its_own(const Settings& settings) {
          same_file(from, io::previous_checkpoint_path(output));
 }
 
-/// Such runs write a checkpoint at the latest when they are stopped.
+/// Refuses to start where the checkpoint of an unfinished run would be replaced. Runs that can be continued
+/// write one at the latest when they are stopped.
 void protect_checkpoint(MPI_Comm comm, const Settings& settings) {
   const auto& output = settings.word("output.file");
   for (const auto& path : {io::checkpoint_path(output), io::previous_checkpoint_path(output)}) {

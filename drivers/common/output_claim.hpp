@@ -1,7 +1,7 @@
 #pragma once
 
-// The start of a run as its files see it: nothing that another run has left is replaced unless that was
-// allowed.
+// The claim on output files at the start of a run: nothing that another run has left is replaced unless the
+// settings allow it.
 
 #include <mpi.h>
 
@@ -16,22 +16,22 @@
 
 namespace fluxformer {
 
-/// What a run is going to write, beyond what its settings say.
+/// Files and sizes that a run is going to write, beyond what its settings say.
 struct OutputClaim {
-  /// The output is that of the stopped run which is continued.
+  /// True if the output is that of the stopped run which is continued.
   bool continues_output = false;
   /// Files beside the output, without checkpoints.
   std::vector<std::string> side_files = {};
-  /// What the output takes at least, as far as it is known: bytes of data, and datasets beyond a few.
+  /// Least size of the output, as far as it is known: bytes of data, and datasets beyond a few.
   std::uint64_t bytes = 0;
   std::size_t datasets = 0;
 };
 
-/// Claims output.file. An existing output or side file may be replaced with output.overwrite, and by a run
-/// that continues (checkpoint.restart = auto, or its own checkpoint): an output only if it is that of the
-/// stopped run. The checkpoint of a run that has not finished is replaced only by a run that continues.
-/// Collective; throws BadInput (agreed) where this forbids the start, and as PartFile; Error if disk or limit
-/// cannot hold the output.
+/// Claims output.file. With output.overwrite, an existing output or side file may be replaced. A run that
+/// continues (checkpoint.restart = auto, or its own checkpoint) may replace an output only if it is that of
+/// the stopped run. The checkpoint of an unfinished run is replaced only by a run that continues it.
+/// Collective. Throws BadInput (agreed) where a rule forbids the start, what PartFile throws, and Error if
+/// disk or limit cannot hold the output.
 std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settings, const OutputClaim& claim);
 
 /// Removes <name>.interrupted.h5 and its side-car, once the run that continued them is complete. Collective.

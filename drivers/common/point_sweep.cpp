@@ -14,7 +14,8 @@
 namespace fluxformer {
 namespace {
 
-// What a checkpoint holds: the numbers of the first points, one point behind the other, and the wall time of each.
+// Items of a checkpoint: the results of the first points, one point behind the other, and the wall time of
+// each.
 constexpr io::WholeItem points_done{"points"};
 constexpr io::NumbersItem numbers_found{.name = "numbers", .can_be_nan = true, .can_be_infinite = true};
 constexpr io::WholeItem digest_of_source{.name = "source", .least = std::numeric_limits<long>::min()};

@@ -1,6 +1,6 @@
 #pragma once
 
-// How the ranks of an experiment that shares samples are arranged.
+// The arrangement of the ranks of an experiment that shares samples.
 
 #include <mpi.h>
 
@@ -10,20 +10,22 @@
 
 namespace fluxformer {
 
-/// Consecutive ranks form a token line, consecutive lines the stages of depth; samples are distributed over groups of these.
+/// Token lines, stages of depth and groups: consecutive ranks form a token line, consecutive lines the stages
+/// of depth; samples are distributed over groups of these.
 struct RankLayout {
-  /// Lines of mesh.ranks_token = `ranks_token` ranks, mesh.ranks_depth = `ranks_depth` of them in a group. Collective. Throws
-  /// BadInput, naming the keys, unless their product divides the number of ranks.
+  /// Makes lines of mesh.ranks_token = `ranks_token` ranks, mesh.ranks_depth = `ranks_depth` lines in a
+  /// group. Collective. Throws BadInput, naming the keys, unless the product of both divides the number of
+  /// ranks.
   RankLayout(MPI_Comm comm, int ranks_token, int ranks_depth = 1);
-  /// Of all ranks of `comm`, that of the constructor.
+  /// The same arrangement for a training on `comm`, the communicator given to the constructor.
   TrainingRanks of_training(MPI_Comm comm) const;
 
   Replica replica;
-  int stages, stage;  ///< of depth: how many, and which this rank has, from 0
+  int stages, stage;  ///< number of stages of depth, and the one of this rank, from 0
   Communicator line;
 
  private:
-  Communicator same_stage_, depth_;  // none without stages
+  Communicator same_stage_, depth_;  // null without stages
 };
 
 }  // namespace fluxformer

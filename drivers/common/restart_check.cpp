@@ -34,7 +34,7 @@ std::optional<io::CheckpointReader> open_checkpoint(MPI_Comm comm, const Setting
   return io::CheckpointReader::newest(comm, output);
 }
 
-/// Like Settings::difference, against the settings of another run.
+/// Differences from the resolved settings of another run, as Settings::difference gives them.
 std::string difference(const Settings& settings, const std::string& resolved, const std::string& source) {
   return settings.difference(Settings(settings.options(), resolved, {}, source, Origin::stored));
 }

@@ -16,7 +16,8 @@ RunFrame::RunFrame(const Settings& settings, const RunContext& context)
     : settings_(settings), context_(context), root_(mpi::is_root(context.comm)) {
   const auto& output = settings.word("output.file");
   if (output.empty()) throw BadInput("output.file: is empty; give the name of the file to write");
-  const std::filesystem::path longest = io::previous_checkpoint_path(output);  // of all files beside it
+  const std::filesystem::path longest =
+      io::previous_checkpoint_path(output);  // the longest name of all files beside it
   if (longest.filename().native().size() > NAME_MAX || longest.native().size() >= PATH_MAX)
     throw BadInput("output.file: " + output + ": is too long a name: that of a file beside it would be " +
                    longest.filename().string());

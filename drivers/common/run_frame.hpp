@@ -1,6 +1,6 @@
 #pragma once
 
-// What all runs have in common: clock, stop requests, progress, the claim on the output file, timing of the
+// The common part of all runs: clock, stop requests, progress, the claim on the output file, timing of the
 // parts, intervals of outputs and checkpoints, and the closing line.
 
 #include <chrono>
@@ -17,10 +17,10 @@
 
 namespace fluxformer {
 
-/// Seconds since construction.
+/// A clock that starts when it is constructed.
 class Stopwatch {
  public:
-  /// Of wall time.
+  /// Wall time since construction, s.
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -29,12 +29,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Triggers once per interval (of time or steps).
+/// A trigger once per interval (of time or steps).
 class Cadence {
  public:
-  /// 0: never.
+  /// `every`: length of an interval; 0: the cadence is never due.
   explicit Cadence(double every) : every_(every) {}
-  /// Whether an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
+  /// True if an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
   bool due(double now, double slack = 0) {
     if (every_ == 0 || now < static_cast<double>(count_ + 1) * every_ - slack) return false;
     count_ = static_cast<long>(std::floor((now + slack) / every_));
@@ -48,11 +48,12 @@ class Cadence {
   long count_ = 0;
 };
 
-/// One per run; the experiments differ in what they do between `begin` and the closing line.
+/// The frame of one run; experiments differ in what they do between `begin` and the closing line.
 class RunFrame {
  public:
-  /// Starts the clock: construct it before setting up anything else. Both are borrowed. The settings must
-  /// have output.file, output.overwrite and run.time_limit. Throws BadInput for a bad output.file.
+  /// Starts the clock: construct the frame before setting up anything else. Both arguments are borrowed. The
+  /// settings must have output.file, output.overwrite and run.time_limit. Throws BadInput for a bad
+  /// output.file.
   RunFrame(const Settings& settings, const RunContext& context);
 
   /// Seconds since the clock started.
@@ -62,19 +63,19 @@ class RunFrame {
   /// if a signal arrived before, and BadInput if another run is writing output.file: from here on files may
   /// be moved.
   void begin();
-  /// Claims output.file and what is beside it (see claim_output), so that whatever forbids to write is found
-  /// before the work starts and no other run can take the file until the writer is created from the claim.
+  /// Claims output.file and the files beside it (see claim_output). Whatever forbids to write is thus found
+  /// before the work starts, and no other run can take the file until the writer is created from the claim.
   std::unique_ptr<io::PartFile> claim(const OutputClaim& claim = {}) const {
     return claim_output(context_.comm, settings_, claim);
   }
   /// Rank 0 prints what is about to run (unless quiet) and, always, warnings about slow configurations, on
   /// standard error.
   void announce(const Experiment& experiment) const;
-  /// Progress over `total` units of work, starting at `begun`; printed by rank 0 unless quiet.
+  /// A progress line over `total` units of work, starting at `begun`; printed by rank 0 unless quiet.
   Progress progress(double total, const std::string& unit, double begun = 0) const;
-  /// Whether a signal or run.time_limit requests a stop; the same on all ranks. Collective.
+  /// True if a signal or run.time_limit requests a stop; the same on all ranks. Collective.
   bool asked_to_stop();
-  /// Whether a cadence of wall time is due, by rank 0's clock. Collective.
+  /// True if a cadence of wall time is due, by rank 0's clock. Collective.
   bool due(Cadence& cadence) const;
 
   /// Accumulates the time of a part of the run; parts are kept in order of first appearance.
@@ -84,7 +85,7 @@ class RunFrame {
   auto timed(const std::string& part, Work&& work);
   const std::vector<std::pair<std::string, double>>& parts() const { return parts_; }
 
-  /// The closing line of a run, printed by rank 0. `how`: how it ended, in a few words; `advice`: how to
+  /// The closing line of a run, printed by rank 0. `how`: the result in a few words; `advice`: how to
   /// continue. A run that is done has written output.file.
   Report done(const std::string& how) const;
   Report stopped(const std::string& after, const std::string& advice) const;
@@ -100,7 +101,7 @@ class RunFrame {
 
 template <class Work>
 auto RunFrame::timed(const std::string& part, Work&& work) {
-  struct Charge {  // also when `work` throws
+  struct Charge {  // a destructor, so that time is charged also when `work` throws
     RunFrame& frame;
     const std::string& part;
     Stopwatch watch = {};

@@ -13,8 +13,8 @@ Option overwrite_option() {
   return {.name = "output.overwrite",
           .fallback = false,
           .doc =
-              "an existing output file and files beside it may be replaced; not taken from a file used as "
-              "a deck",
+              "allow an existing output file and the files beside it to be replaced; not taken from a file "
+              "used as a deck",
           .role = Role::permission};
 }
 
@@ -35,13 +35,12 @@ Option seed_option(std::string doc) {
 }
 
 Option memory_option() {
-  return {
-      .name = "run.memory",
-      .fallback = 0.0,
-      .doc = "memory that a rank may take, by the estimate made before the start; 0: what the machine has",
-      .unit = "GB",
-      .minimum = 0,
-      .role = Role::free};
+  return {.name = "run.memory",
+          .fallback = 0.0,
+          .doc = "memory that a rank may use, by the estimate made before the start; 0: what the machine has",
+          .unit = "GB",
+          .minimum = 0,
+          .role = Role::free};
 }
 
 Option time_limit_option(std::string doc) {
@@ -57,8 +56,8 @@ Option restart_option() {
   return {.name = "checkpoint.restart",
           .fallback = std::string("no"),
           .doc =
-              "no, auto (continue from the newest checkpoint beside output.file, if there is one), or "
-              "the checkpoint file to continue from",
+              "no, auto (continue from the newest checkpoint beside output.file, if there is one), or the "
+              "checkpoint file to continue from",
           .role = Role::output};
 }
 

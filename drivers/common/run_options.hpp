@@ -8,19 +8,19 @@
 
 namespace fluxformer {
 
-/// output.file; `fallback`: its default.
+/// The key output.file; `fallback`: its default.
 Option output_option(std::string fallback, std::string doc = "HDF5 file to write at the end");
-/// output.overwrite
+/// The key output.overwrite.
 Option overwrite_option();
-/// run.precision
+/// The key run.precision.
 Option precision_option();
-/// run.seed; `doc`: what it seeds.
+/// The key run.seed; `doc`: what it seeds.
 Option seed_option(std::string doc);
-/// run.memory.
+/// The key run.memory.
 Option memory_option();
-/// run.time_limit; `doc`: what happens at the limit.
+/// The key run.time_limit; `doc`: what happens at the limit.
 Option time_limit_option(std::string doc = "wall time after which the run checkpoints and ends; 0: none");
-/// checkpoint.restart, for find_checkpoint.
+/// The key checkpoint.restart, which find_checkpoint reads.
 Option restart_option();
 
 }  // namespace fluxformer

@@ -23,15 +23,15 @@ constexpr std::array all_scores = {attention::RowScore::cosine, attention::RowSc
                                    attention::RowScore::js, attention::RowScore::tv,
                                    attention::RowScore::centred};
 
-/// The scores that the closing table shows.
-constexpr std::array told_scores = {attention::RowScore::cosine, attention::RowScore::kl,
-                                    attention::RowScore::centred};
+/// Scores shown in the closing table.
+constexpr std::array shown_scores = {attention::RowScore::cosine, attention::RowScore::kl,
+                                     attention::RowScore::centred};
 
 /// Sums over seeds of a model's scores and of their margins over the best null, both averaged over layers.
 struct MeanScores {
   std::string model;
   int seeds = 0;
-  std::array<double, told_scores.size()> score{}, margin{};
+  std::array<double, shown_scores.size()> score{}, margin{};
 };
 
 /// A PDE model scored against the Transformer: once as trained, once with untrained weights (a null control).
@@ -50,11 +50,12 @@ class AttentionComparison final : public Comparison {
   std::string summary() const override;
 
  private:
-  /// Adds all samples to a meter of T with each of `others`; with the `pairs` of their heads, also each sample.
+  /// Scores the attention of the Transformer against each of `others` over all samples; with the `pairs` of
+  /// their heads, also for each sample.
   std::vector<attention::AttentionAccumulator> score(
       const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
       const std::vector<attention::HeadMatch>& pairs = {}) const;
-  /// The Transformers of two seeds.
+  /// Adds the scores between the Transformers of two seeds, a ceiling for PDE models.
   void add_ceiling(std::size_t seed, StudyRecord& record) const;
   int layers() const { return first_.spec.layers; }
   /// Adds a variable over layers and returns its mean.
@@ -62,14 +63,14 @@ class AttentionComparison final : public Comparison {
                     const std::function<double(int)>& of_layer, StudyRecord& record) const;
   /// Adds the scores of matched heads and of their null controls, over layers and over samples.
   void add_scores(const Matched& found, StudyRecord& record);
-  /// Adds what concerns single heads of the Transformer and their partners.
+  /// Adds the measures of single heads of the Transformer and their partners.
   void add_heads(const Matched& found, StudyRecord& record) const;
 
   const CompareProblem& problem_;
   const Parameters& first_;  // the Transformer of the first seed
   SampleSet matching_;
   std::uint64_t draws_;
-  std::vector<MeanScores> told_;  // one entry per PDE model, in the order in which they are measured
+  std::vector<MeanScores> means_;  // by PDE model, in the order of measurement
 };
 
 AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
@@ -172,9 +173,9 @@ double AttentionComparison::add_layers(const std::string& name, const io::Variab
 void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) {
   namespace variables = attention::variables;
   using attention::Against;
-  auto told = std::ranges::find(told_, found.name, &MeanScores::model);
-  if (told == told_.end()) told = told_.insert(told_.end(), {.model = found.name});
-  ++told->seeds;
+  auto means = std::ranges::find(means_, found.name, &MeanScores::model);
+  if (means == means_.end()) means = means_.insert(means_.end(), {.model = found.name});
+  ++means->seeds;
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     const auto by = all_scores[j];
     const auto& measure = variables::scores[j];
@@ -183,7 +184,7 @@ void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) 
       record.add(found.name, variables::of_samples(variable), meter.by_sample().of(by, against));
       return add_layers(found.name, variable, of_layer, record);
     };
-    // The null controls have no pairs of heads: the mean over the Transformer's heads.
+    // The null controls have no pairs of heads: their score is the mean over the Transformer's heads.
     const auto mean_over_heads =
         [&](double (attention::AttentionAccumulator::*of_head)(attention::RowScore, int, int) const) {
           return [&found, by, of_head](int l) {
@@ -203,16 +204,16 @@ void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) 
         add(variables::of_untrained(measure), found.untrained, Against::match, [&](int l) {
           return attention::matched_score(found.untrained, l, found.pairs_untrained[l], by);
         })};
-    if (const auto at = std::ranges::find(told_scores, by); at != told_scores.end()) {
-      told->score[at - told_scores.begin()] += mean;
-      told->margin[at - told_scores.begin()] += attention::margin_over(by, mean, nulls);
+    if (const auto at = std::ranges::find(shown_scores, by); at != shown_scores.end()) {
+      means->score[at - shown_scores.begin()] += mean;
+      means->margin[at - shown_scores.begin()] += attention::margin_over(by, mean, nulls);
     }
   }
 }
 
 void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) const {
   namespace variables = attention::variables;
-  constexpr double none = missing_value;  // a head without a partner
+  constexpr double none = missing_value;  // the value of a head without a partner
   const auto& meter = found.trained;
   // value(layer, head of the Transformer, its partner or -1)
   const auto add = [&](const io::Variable& variable, const auto& value) {
@@ -232,17 +233,17 @@ void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) c
 }
 
 std::string AttentionComparison::summary() const {
-  if (told_.empty()) return {};
+  if (means_.empty()) return {};
   std::ostringstream text;
   text << "mean over layers and seeds (margin over the best null)\n"
        << std::left << std::setw(14) << "  model" << std::right;
-  for (const auto by : told_scores)
+  for (const auto by : shown_scores)
     text << std::setw(18)
          << attention::variables::scores[std::ranges::find(all_scores, by) - all_scores.begin()].name;
   text << std::fixed << std::setprecision(3);
-  for (const auto& one : told_) {
+  for (const auto& one : means_) {
     text << '\n' << std::left << std::setw(14) << "  " + one.model << std::right;
-    for (std::size_t j = 0; j < told_scores.size(); ++j) {
+    for (std::size_t j = 0; j < shown_scores.size(); ++j) {
       std::ostringstream cell;
       cell << std::fixed << std::setprecision(3) << one.score[j] / one.seeds << " (" << std::showpos
            << one.margin[j] / one.seeds << ')';
@@ -275,7 +276,7 @@ void declare_attention(Options& options) {
   declare_compare_options(options, "attention.h5");
   options.declare({.name = "attention.matching",
                    .fallback = 200L,
-                   .doc = "further test samples, used to pair the heads of independent models",
+                   .doc = "number of further test samples, used to pair the heads of independent models",
                    .minimum = 1});
 }
 

@@ -9,7 +9,7 @@
 
 namespace fluxformer {
 
-/// The three entries of the registry (ExperimentEntry): what its files hold, its keys, and the run. Making it
+/// Registry entries (ExperimentEntry): the contents of the files, the keys, and the run. The make_ function
 /// is collective and throws BadInput (agreed).
 void describe_attention(io::Description& description);
 void declare_attention(Options& options);

@@ -106,11 +106,11 @@ void declare_bottleneck(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "bottleneck.token",
            .fallback = -1L,
-           .doc = "T is the state of this token; -1: the mean over the tokens",
+           .doc = "token whose state is T; -1: T is the mean over the tokens",
            .minimum = -1});
   declare({.name = "bottleneck.components",
            .fallback = 3L,
-           .doc = "principal components of T used by binning and ksg",
+           .doc = "number of principal components of T used by binning and ksg",
            .minimum = 1});
   declare({.name = "bottleneck.bins",
            .fallback = 10L,
@@ -119,12 +119,14 @@ void declare_bottleneck(Options& options) {
            .maximum = 1e6});
   declare({.name = "bottleneck.noise",
            .fallback = 0.2,
-           .doc =
-               "sigma of T + sigma Z, relative to the root mean square deviation of T's components at that "
-               "depth",
+           .doc = "standard deviation sigma of the noise in T + sigma Z, relative to the root mean square "
+                  "deviation of T's components at that depth",
            .minimum = 0,
            .above_minimum = true});
-  declare({.name = "bottleneck.neighbours", .fallback = 5L, .doc = "ksg: k", .minimum = 1});
+  declare({.name = "bottleneck.neighbours",
+           .fallback = 5L,
+           .doc = "ksg: number k of nearest neighbours",
+           .minimum = 1});
   declare(epochs_option("bottleneck.epochs"));
 }
 

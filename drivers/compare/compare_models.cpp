@@ -50,7 +50,7 @@ void require_coupling(const std::string& key, const std::string& name, const Mod
                    " (model.seed = " + origin.value("model.seed") + "), so it is not independent of it");
 }
 
-/// Checks that a control, or a PDE model with normalisation, is one.
+/// Checks that the model of a control, or of a PDE model with normalisation, is what its key says.
 void require_name(const std::string& key, const std::string& name, const Parameters& parameters) {
   const auto& spec = parameters.spec;
   if (name == "normed" && spec.norm == Norm::none)
@@ -64,7 +64,7 @@ void require_name(const std::string& key, const std::string& name, const Paramet
         if (alpha != 0) throw BadInput(key + ": is not an MLP: its attention acts (equation.alpha of train)");
 }
 
-/// The split into tokens that a model was trained with, if it is another than that of the deck.
+/// The data.tokens that a model was trained with, if they differ from those of the deck; else "".
 std::string other_tokens(const std::string& key, const ModelOrigin& origin, const Settings& settings) {
   auto tokens = origin.value("data.tokens");
   if (tokens.empty() || !settings.counts("data.tokens") || tokens == settings.word("data.tokens")) return "";

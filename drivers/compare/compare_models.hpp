@@ -17,19 +17,19 @@
 
 namespace fluxformer {
 
-/// What an experiment needs of its models: classes, or no head at all, so that models of masked words will do, too. Then
-/// there may be no Transformer either.
+/// Models that an experiment can work with. classes: every model needs a classifier. states: hidden states
+/// suffice, so that models of masked words will do, and a PDE model without a Transformer.
 enum class ModelNeeds { classes, states };
 
 /// One model of one seed.
 struct ComparedModel {
   Parameters parameters;
-  std::string file;     ///< the file it was read from; for an inherited model, the Transformer's
-  std::string trained;  ///< where its weights come from
+  std::string file;     ///< the file of the weights; for an inherited model, the Transformer's
+  std::string trained;  ///< origin of the weights, in words
   ModelOrigin origin;
 };
 
-/// Whether models of this name are PDE models trained on the labels alone.
+/// True if models of this name are PDE models trained on the labels alone.
 bool is_independent(const std::string& name);
 
 /// The models of all seeds, read into the memory of every rank.
@@ -40,23 +40,27 @@ class ComparedModels {
   ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs);
 
   const std::vector<long>& seeds() const { return seeds_; }
-  /// Of transformer, independent, normed, distilled, linear, mlp, inherited those that the deck asks for, in this order.
+  /// Names of the models that the deck asks for, in this order: transformer, independent, normed, distilled,
+  /// linear, mlp, inherited.
   const std::vector<std::string>& names() const { return names_; }
-  /// `seed`: index into `seeds`. All seeds of a name have the same sizes and depth cells.
+  /// The model of a name and seed; `seed` is an index into `seeds`. All seeds of a name have the same sizes
+  /// and depth cells.
   const ComparedModel& at(std::size_t seed, const std::string& name) const;
-  /// This model with its weight snapshot after an epoch (output.snapshots). Collective; BadInput if there is
-  /// none or it belongs to another model.
+  /// Parameters from the weight snapshot of a model after an epoch (output.snapshots). Collective; throws
+  /// BadInput if there is none or it belongs to another model.
   Parameters after_epoch(std::size_t seed, const std::string& name, long epoch) const;
-  /// The optimiser then; none if the copy does not tell, or for weights that were not trained. Errors as above.
+  /// State of the optimiser in that snapshot; std::nullopt if the snapshot does not hold it, or for weights
+  /// that were not trained. Collective; throws BadInput as after_epoch.
   std::optional<OptimiserRecord> optimiser_after_epoch(std::size_t seed, const std::string& name,
                                                        long epoch) const;
-  /// Throws BadInput unless all models have such snapshots. Collective.
+  /// Throws BadInput unless all models have weight snapshots of these epochs. Collective.
   void require_epochs(const std::vector<long>& epochs) const;
-  /// What they say of their input: the words of the texts they were trained on, none for images; sizes.
+  /// Vocabulary (texts; empty for images) and input sizes recorded in the model files.
   KnownInput known_input() const;
-  /// The data.tokens that a model was trained with, where it may differ from that of the deck (mlp) and does; else "".
+  /// The data.tokens that a model was trained with, where they may differ from those of the deck (mlp) and
+  /// do; else "".
   const std::string& tokens(const std::string& name) const;
-  /// Throws BadInput unless the models of this name take this input, made as data.* say.
+  /// Throws BadInput unless the models of this name take this input, whose data are made by data.*.
   void require_input(const Settings& settings, const std::string& name, const InputShape& input) const;
 
  private:
@@ -74,8 +78,8 @@ class ComparedModels {
 };
 
 /// The Transformer as a PDE model: its layers become knots with linear interpolation, on `cells_per_layer`
-/// depth cells per layer. With one cell per layer it is the Transformer. Throws BadInput for a Transformer
-/// that is not an Euler step (norm post, residual off).
+/// depth cells per layer. With one cell per layer the result is the Transformer. Throws BadInput for a
+/// Transformer that is not an Euler step (norm post, residual off).
 Parameters inherit(const Parameters& transformer, int cells_per_layer);
 
 }  // namespace fluxformer

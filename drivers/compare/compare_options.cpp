@@ -25,11 +25,12 @@ void declare_models(Options& options) {
            .doc = "HDF5 file of a PDE model trained on labels only; empty: none"});
   declare({.name = "models.normed",
            .fallback = std::string(),
-           .doc = "HDF5 file of another one, with normalisation (depth.norm of train); empty: none"});
+           .doc = "HDF5 file of a PDE model trained on labels only, with normalisation (depth.norm of "
+                  "train); empty: none"});
   declare(
       {.name = "models.distilled",
        .fallback = std::string(),
-       .doc = "HDF5 file of a PDE model distilled from this Transformer (distill.* of train); empty: none"});
+       .doc = "HDF5 file of a PDE model distilled from the Transformer (distill.* of train); empty: none"});
   declare({.name = "models.inherited",
            .fallback = 0L,
            .doc = "depth cells per layer of a PDE model that takes the Transformer's own weights, "
@@ -45,7 +46,7 @@ void declare_compared(Options& options) {
   declare_models(options);
   declare({.name = "samples.count",
            .fallback = 1000L,
-           .doc = "test samples used, drawn with run.seed; 0: all",
+           .doc = "number of test samples used, drawn with run.seed; 0: all",
            .minimum = 0});
   declare({.name = "samples.batch",
            .fallback = 32L,

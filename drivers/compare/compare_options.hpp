@@ -8,9 +8,10 @@
 
 namespace fluxformer {
 
-/// models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
+/// Declares models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
 void declare_compare_options(Options& options, const std::string& file);
-/// Its two parts: what is compared (models, samples, data, run.seed and run.precision), and the rest.
+/// The two parts of declare_compare_options: what is compared (models, samples, data, run.seed and
+/// run.precision), and the rest.
 void declare_compared(Options& options);
 void declare_compare_run(Options& options, const std::string& file);
 

@@ -5,7 +5,7 @@
 namespace fluxformer {
 namespace {
 
-// Only `hessian` works with tokens that are shared by ranks.
+// Ranks over the tokens of a sample: only `hessian` has the key.
 int ranks_token(const Settings& settings) {
   const char* const key = "mesh.ranks_token";
   return settings.options()->find(key) != nullptr ? settings.count(key) : 1;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Models and data of a comparison: a trained Transformer and other models for each of several seeds, and the
-// samples they are evaluated on. Samples are distributed over ranks, or over lines of ranks that share the tokens;
-// each rank holds all models.
+// samples they are evaluated on. Samples are distributed over ranks, or over lines of ranks that share the
+// tokens; each rank holds all models.
 
 #include <mpi.h>
 
@@ -20,33 +20,33 @@
 
 namespace fluxformer {
 
-/// What a comparison is made of, before anything is measured.
+/// The models and samples of a comparison, before anything is measured.
 class CompareProblem {
  public:
-  /// Collective over `comm`; throws BadInput (agreed) for files that are missing or inconsistent with each
-  /// other or the data.
+  /// Reads models and data. Collective over `comm`; throws BadInput (agreed) for files that are missing or
+  /// inconsistent with each other or the data.
   CompareProblem(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes);
   CompareProblem(const CompareProblem&) = delete;
   CompareProblem& operator=(const CompareProblem&) = delete;
-  /// A few lines for --validate and the log.
+  /// Description in a few lines, for --validate and the log.
   std::string describe() const;
 
   MPI_Comm comm() const { return comm_; }
   const ComparedModels& models() const { return models_; }
-  /// A model ready for use on this rank's samples. Not collective.
+  /// A probe of a model for this rank's samples. Not collective.
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const {
     return probe(parameters, samples().capacity());
   }
-  /// The same for batches of `capacity`.
+  /// A probe for batches of `capacity` samples.
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters, int capacity) const;
   const data::Dataset& data() const { return input_->data(); }
   const TokenLine& line() const { return input_->line(); }
-  /// The samples used.
+  /// Samples on which all models are evaluated.
   const SampleSet& samples() const { return input_->samples(); }
   const std::vector<std::size_t>& members() const { return samples().members(); }
-  /// The same samples as tokens of this model: a control may split images differently.
+  /// The same samples, split into the tokens of this model: a control may split images differently.
   const ComparedInput& input_of(const std::string& model) const;
-  /// As ComparedInput::other_samples.
+  /// Further samples, from ComparedInput::other_samples.
   SampleSet other_samples(long count, const std::string& key) const {
     return input_->other_samples(count, key);
   }

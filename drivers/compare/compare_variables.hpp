@@ -1,8 +1,8 @@
 #pragma once
 
-// What every comparison stores besides its own measures: /analysis/<experiment>/<model>/<measure>, over
-// seeds. <model> is transformer or the kind of PDE model: independent, normed, distilled, inherited. Measures of a
-// pair are stored with the PDE model.
+// Variables that every comparison stores beside its own measures: /analysis/<experiment>/<model>/<measure>,
+// over seeds. <model> is transformer or the kind of PDE model: independent, normed, distilled, inherited.
+// Measures of a pair are stored with the PDE model.
 
 #include <string>
 #include <vector>
@@ -18,22 +18,22 @@ inline const io::Attribute samples{"samples", "test samples used"}, files{"files
     knots{"knots", "parameter sets"};
 inline const io::Variable seconds{"seconds", {}, "s", "wall time spent on this model"};
 
-/// The same, for the weight snapshots after some epochs of the training.
+/// A variable over the weight snapshots after some epochs of the training.
 inline io::Variable after_epochs(const io::Variable& of) {
   return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");
 }
 
-/// What `experiment` stores for each model; StudyRecord adds the seed axis in front.
+/// Contents of a comparison's file for each model; StudyRecord adds the seed axis in front.
 struct Contents {
-  std::vector<io::Variable> coordinates;  ///< beside seeds
-  std::vector<io::Attribute> notes;       ///< of the experiment
+  std::vector<io::Variable> coordinates;  ///< coordinates beside seeds
+  std::vector<io::Attribute> notes;       ///< attributes of the experiment
   std::vector<io::Attribute> model_notes;
   std::vector<io::Variable> measures;
 };
-/// All files of an experiment that records measures of models over seeds.
+/// Describes all files of an experiment that records measures of models over seeds.
 void describe_models_over_seeds(io::Description& description, const std::string& experiment,
                                 const Contents& contents);
-/// The same for one that compares models read from files.
+/// Describes all files of an experiment that compares models read from files.
 void describe_comparison(io::Description& description, const std::string& experiment, Contents contents);
 
 }  // namespace fluxformer::compare

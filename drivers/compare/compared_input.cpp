@@ -8,7 +8,8 @@
 namespace fluxformer {
 namespace {
 
-// Only `hessian` can choose: the loss of the training is minimised on its own samples.
+// The split that samples are drawn from. Only `hessian` can choose: the loss of the training is minimised on
+// its own samples.
 std::string split_of(const Settings& settings) {
   return settings.options()->find("data.split") != nullptr ? settings.word("data.split") : "test";
 }

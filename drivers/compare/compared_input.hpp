@@ -18,19 +18,20 @@ namespace fluxformer {
 /// One split of a data set, and samples drawn from it.
 class ComparedInput {
  public:
-  /// data.*, samples.*, run.seed. `known`: what the models say of their input; `line`: the ranks that
-  /// share the tokens of a sample. Collective over `comm`; throws BadInput (agreed).
+  /// Opens the data and draws samples by data.*, samples.* and run.seed. `known`: the input recorded in the
+  /// models; `line`: the ranks that share the tokens of a sample. Collective over `comm`; throws BadInput
+  /// (agreed).
   ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known);
   ComparedInput(const ComparedInput&) = delete;
   ComparedInput& operator=(const ComparedInput&) = delete;
 
   const data::Dataset& data() const { return *data_; }
   const TokenLine& line() const { return line_; }
-  /// The samples used.
+  /// Samples on which models are evaluated.
   const SampleSet& samples() const { return samples_; }
-  /// `count` samples besides those. Throws BadInput naming `key` if there are too few.
+  /// `count` further samples, none of them in `samples()`. Throws BadInput naming `key` if there are too few.
   SampleSet other_samples(long count, const std::string& key) const;
-  /// A few words on them for --validate and the log.
+  /// Description of the samples in a few words, for --validate and the log.
   std::string describe() const;
 
  private:

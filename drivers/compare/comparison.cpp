@@ -30,7 +30,7 @@ class CompareExperiment final : public Experiment {
 
 Report CompareExperiment::run() {
   frame_.begin();
-  // At most so many measures and notes of a model.
+  // An upper bound of the measures and notes of a model, for the claim on the output.
   const std::size_t datasets = 160 * problem_.models().names().size();
   StudyRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
   frame_.announce(*this);

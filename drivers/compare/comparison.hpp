@@ -16,20 +16,20 @@ namespace fluxformer {
 class Comparison {
  public:
   virtual ~Comparison() = default;
-  /// Adds its axes and whatever is measured only once. Collective.
+  /// Adds the axes of the measures and whatever is measured only once. Collective.
   virtual void begin(StudyRecord& record) = 0;
-  /// Measures model `name` of the seed with index `seed`; all numbers it adds must be the same on all ranks.
-  /// Called seed by seed, the Transformer first. Collective.
+  /// Measures model `name` of the seed with index `seed`; all numbers added to the record must be the same on
+  /// all ranks. Called seed by seed, the Transformer first. Collective.
   virtual void measure(std::size_t seed, const std::string& name, StudyRecord& record) = 0;
   /// The result in a few words or a short table, for the end of the run; "" if there is nothing to say.
   virtual std::string summary() const { return {}; }
 };
 
-/// Constructs the measurements once models and data are there. Throws BadInput.
+/// Constructs the measurements of an experiment from models and data. Throws BadInput.
 using MakeComparison =
     std::function<std::unique_ptr<Comparison>(const Settings& settings, const CompareProblem& problem)>;
 
-/// Collective; throws BadInput (agreed).
+/// Makes an experiment that compares models. Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_comparison(const Settings& settings, const RunContext& context,
                                             const MakeComparison& make,
                                             ModelNeeds needs = ModelNeeds::classes);

@@ -19,7 +19,7 @@ namespace measured = derivatives::variables;
 
 namespace {
 
-/// One measure of a model.
+/// A variable of a model with its values.
 struct Measured {
   io::Variable variable;
   std::vector<double> values;
@@ -33,11 +33,11 @@ class GradientFlow final : public Comparison {
   std::string summary() const override { return summary_.str(); }
 
  private:
-  /// Of all samples. Collective.
+  /// Loss and gradients over all samples. Collective.
   derivatives::LossGradients gradients(const Parameters& parameters) const;
-  /// Loss, gradients by depth and by group of parameters.
+  /// Measures of the loss and of the gradients by depth and by group of parameters.
   std::vector<Measured> measures(const ParameterLayout& layout, const derivatives::LossGradients& of) const;
-  /// Norms of the gradient of each group; `flat` is that of the mean loss.
+  /// Adds the norms of the gradient of each group; `flat` is the gradient of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
   void add_jacobians(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
@@ -199,14 +199,14 @@ void declare_gradient_flow(Options& options) {
   declare(
       {.name = "gradient.sweeps",
        .fallback = 20L,
-       .doc = "most sweeps of the tangent vectors back and forth through all layers before growth is "
-              "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+       .doc =
+           "maximum number of sweeps of the tangent vectors back and forth through all layers before growth "
+           "is measured: with 0, growth from random directions; with many, growth along the singular vectors",
        .minimum = 0});
   declare({.name = "gradient.tolerance",
            .fallback = 1e-3,
-           .doc =
-               "a sample needs no more sweeps once none of its exponents changes by as much in a sweep; 0: "
-               "all sweeps are made",
+           .doc = "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
+                  "0: all sweeps are made",
            .unit = "1/layer",
            .minimum = 0});
 }

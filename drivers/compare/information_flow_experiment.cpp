@@ -113,13 +113,12 @@ void declare_information_flow(Options& options) {
   declare_compare_options(options, "information_flow.h5");
   options.declare({.name = "flow.examples",
                    .fallback = 3L,
-                   .doc = "samples whose states are stored token by token",
+                   .doc = "number of samples whose states are stored token by token",
                    .minimum = 0});
-  options.declare(
-      {.name = "flow.cka",
-       .fallback = std::string("pooled"),
-       .doc = "what counts as an example in the alignment: the mean state of a sample, or one token",
-       .choices = {"pooled", "tokens"}});
+  options.declare({.name = "flow.cka",
+                   .fallback = std::string("pooled"),
+                   .doc = "example in the alignment: the mean state of a sample, or one token",
+                   .choices = {"pooled", "tokens"}});
 }
 
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {

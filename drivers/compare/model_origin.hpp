@@ -1,6 +1,6 @@
 #pragma once
 
-// What a model file records about the run that wrote it.
+// The record in a model file of the run that wrote it.
 
 #include <map>
 #include <optional>
@@ -14,22 +14,23 @@ namespace fluxformer {
 /// The settings of the run of `train` that wrote a model file, and how far it came.
 class ModelOrigin {
  public:
-  /// Collective over the reader's communicator.
+  /// Reads the record. Collective over the reader's communicator.
   explicit ModelOrigin(const io::ArchiveReader& file);
 
-  /// Whether `train` wrote it; if not, everything below is unknown.
+  /// True if `train` wrote the file; if not, everything below is unknown.
   bool trained() const { return trained_; }
   /// The value of a key of that run; "" if unknown.
   std::string value(const std::string& key) const;
-  /// The same as a number; BadInput if it is none.
+  /// The value of a key as a number; throws BadInput if it is none.
   double number(const std::string& key) const;
-  /// A short description.
+  /// A short description of the origin.
   std::string text() const;
-  /// kappa, alpha and rho that its training started from; none if it is not known, or they came from a file.
+  /// Values of kappa, alpha and rho at the start of the training.
   struct Coefficients {
     double kappa = 0, alpha = 1, rho = 1;
   };
-  /// From the settings of that run; see Coefficients.
+  /// Coefficients at the start of the training, from its settings; std::nullopt if they are unknown or came
+  /// from a file.
   std::optional<Coefficients> starting_coefficients() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
 

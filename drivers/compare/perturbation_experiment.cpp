@@ -16,7 +16,7 @@ namespace perturbed = perturbation::variables;
 
 namespace {
 
-/// Keys that list levels, and their axes.
+/// A key that lists levels, and the axis of its levels.
 struct Levels {
   const char* key;
   const io::Variable& axis;
@@ -176,11 +176,11 @@ void declare_perturbation(Options& options) {
         {.name = one.key, .fallback = one.fallback, .doc = one.doc, .minimum = 0, .maximum = one.maximum});
   options.declare({.name = "perturbation.pgd_steps",
                    .fallback = 10L,
-                   .doc = "sign steps of PGD, each of 2.5 / steps of the level; 0: no PGD",
+                   .doc = "number of sign steps of PGD, each 2.5 / steps times the level; 0: no PGD",
                    .minimum = 0});
   options.declare({.name = "perturbation.random_start",
                    .fallback = false,
-                   .doc = "PGD starts from a random point of its ball, not from the clean input"});
+                   .doc = "start PGD from a random point of its ball, not from the clean input"});
   options.declare({.name = "perturbation.growth",
                    .fallback = 1e-3,
                    .doc = "level of the noise on the embedded input whose growth through depth is measured",
@@ -188,8 +188,8 @@ void declare_perturbation(Options& options) {
                    .above_minimum = true});
   options.declare({.name = "perturbation.jacobian",
                    .fallback = true,
-                   .doc = "the largest singular value of the Jacobian of the logits and its direction; one "
-                          "backward pass and one state in memory for each class"});
+                   .doc = "compute the largest singular value of the Jacobian of the logits and its "
+                          "direction; takes one backward pass and one state in memory for each class"});
 }
 
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {

@@ -8,7 +8,7 @@
 
 namespace fluxformer {
 
-/// The three entries of the registry (ExperimentEntry): what its files hold, its keys, and the run. Making it
+/// Registry entries (ExperimentEntry): the contents of the files, the keys, and the run. The make_ function
 /// is collective and throws BadInput (agreed).
 void describe_spectrum_of_states(io::Description& description);
 void declare_spectrum_of_states(Options& options);

@@ -13,7 +13,7 @@
 namespace fluxformer {
 namespace {
 
-/// The name of an axis, <model> replaced.
+/// Name of an axis with <model> replaced.
 std::string of_model(std::string axis, const std::string& model) {
   const std::string place = "<model>";
   if (const auto at = axis.find(place); at != std::string::npos) axis.replace(at, place.size(), model);

@@ -17,35 +17,36 @@
 
 namespace fluxformer {
 
-/// One file: a group per model, in which each measure has the seeds as its first axis.
+/// One output file: a group per model, in which each measure has the seeds as its first axis.
 class StudyRecord {
  public:
-  /// For the file that `claim` has claimed; the other arguments are borrowed. Collective.
+  /// Records a comparison in the file that `claim` has claimed; the other arguments are borrowed. Collective.
   StudyRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
               const CompareProblem& problem);
-  /// For an experiment that trains its own models: no depth axes and no description of the models.
+  /// Records an experiment that trains its own models: no depth axes and no description of the models.
   StudyRecord(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim,
               const std::vector<long>& seeds);
 
-  /// Adds a coordinate. Those of seeds and of each model's depths already exist.
+  /// Adds a coordinate. The coordinates of seeds and of each model's depths already exist.
   void axis(const io::Variable& coordinate, std::vector<double> values);
-  /// The same, with values first, first + 1, ..., last.
+  /// Adds a coordinate with the values first, first + 1, ..., last.
   void axis(const io::Variable& coordinate, long first, long last);
   /// Adds the coordinate of the test samples: their indices in the test split.
   void samples(const std::vector<std::size_t>& members);
-  /// A measure of `model` for the next seed (in order), row-major over its axes; <model> in an axis name is
-  /// replaced. The same on all ranks. Throws std::logic_error for a missing axis or a wrong number of values.
+  /// Adds a measure of `model` for the next seed (in order), row-major over its axes; <model> in an axis name
+  /// is replaced. The values are the same on all ranks. Throws std::logic_error for a missing axis or a wrong
+  /// number of values.
   void add(const std::string& model, io::Variable measure, const std::vector<double>& values);
-  /// A matrix of `model`, not over seeds, in numbers of 4 bytes: this rank's rows (ArchiveWriter::rows).
+  /// Adds a matrix of `model`, not over seeds, in numbers of 4 bytes: this rank's rows (ArchiveWriter::rows).
   void rows(const std::string& model, const io::Variable& measure, std::vector<float> mine);
-  /// An attribute of a model's group, or of the experiment's ("").
+  /// Adds an attribute to the group of a model, or to that of the experiment ("").
   void note(const std::string& model, const io::Attribute& attribute, const io::AttributeValue& value);
   /// Writes the file. Collective.
   void finish(const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
   struct Measure {
-    io::Variable variable;  // over seeds, then its own axes
+    io::Variable variable;  // axes: seeds, then those of the measure
     std::vector<double> values;
   };
   struct Rows {
@@ -64,13 +65,13 @@ class StudyRecord {
   const RunContext& context_;
   std::unique_ptr<io::PartFile> claim_;
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
-  std::map<std::string, std::size_t> sizes_;                         // of axes
+  std::map<std::string, std::size_t> sizes_;                         // of axes, by name
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
 };
 
-/// Each word in a line of its own: names behind the numbers of an axis, as attributes hold them.
+/// Text with one word in each line: names behind the numbers of an axis, as attributes hold them.
 std::string as_lines(const std::vector<std::string>& words);
 
 }  // namespace fluxformer

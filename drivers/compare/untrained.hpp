@@ -8,8 +8,8 @@
 
 namespace fluxformer {
 
-/// As training initialises `model`, of this seed of the comparison. Its random numbers are those of no training. Not
-/// collective.
+/// Parameters of `model` as a training initialises them, for this seed of the comparison. The random numbers
+/// are those of no training. Not collective.
 Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed);
 
 }  // namespace fluxformer

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_tokens = 1024, most_rows = std::size_t{1} << 25;
 
-/// Attention weights of one depth cell.
+/// Number of attention weights of one depth cell.
 double weights_of_cell(const Mesh& mesh, const Equation& equation) {
   const double n = mesh.token_line().tokens();
   return n * n * mesh.spec().samples * equation.model().spec().attention.heads;

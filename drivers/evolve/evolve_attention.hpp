@@ -1,6 +1,6 @@
 #pragma once
 
-// Attention at the end of a run.
+// Output of attention at the end of a run.
 
 #include <petscvec.h>
 
@@ -16,9 +16,9 @@ namespace fluxformer {
 void require_storable_attention(const Mesh& mesh, const Equation& equation);
 
 /// Writes the entropy of attention per depth cell and head, averaged over samples and queries and divided by
-/// log n; and the weights themselves if `store` (n^2 numbers per cell, sample and head, held by every rank).
-/// Without `store` nothing is written beyond 1024 tokens or 2^25 weights of a depth cell on one rank: they
-/// would no longer be small compared with the state. Collective over the mesh.
+/// log n. With `store` the weights are written, too (n^2 numbers per cell, sample and head, held by every
+/// rank). Without `store` nothing is written beyond 1024 tokens or 2^25 weights of a depth cell on one rank,
+/// where the weights would no longer be small compared with the state. Collective over the mesh.
 void write_attention(io::ArchiveWriter& archive, const Mesh& mesh, const Equation& equation, Vec u,
                      const std::vector<double>& inflow_slab, bool store);
 

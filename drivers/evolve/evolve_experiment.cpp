@@ -27,7 +27,7 @@
 namespace fluxformer {
 namespace {
 
-// What a checkpoint holds of the run; the record adds its own.
+// Items of a checkpoint that belong to the run; the record adds its own.
 constexpr io::NumbersItem state{"u"};
 constexpr io::RealItem time_reached{"time", 0}, last_step_size{"step_size", 0};
 constexpr io::WholeItem steps_done{"step", 0, std::numeric_limits<int>::max()}, outputs_done{"outputs", 0},
@@ -41,11 +41,12 @@ class EvolveExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// The steady state u* of the front; none if it is not found. False if asked to stop during the search.
+  /// Computes the steady state u* of the front, if it is found. Returns false if asked to stop during the
+  /// search.
   bool find_reference();
   void restart(const Continuation& from, EvolveRecord& record);
   void checkpoint(EvolveRecord& record);
-  /// After a step: history, fields, checkpoints; false when asked to stop.
+  /// Writes what is due after a step: history, fields, checkpoints; returns false when asked to stop.
   bool after_step(const Step& step, EvolveRecord& record, Progress& progress);
 
   Settings settings_;
@@ -53,7 +54,7 @@ class EvolveExperiment final : public Experiment {
   RunFrame frame_{settings_, context_};
   EvolveProblem problem_;
   states::DepthMeter meter_;
-  // of the run
+  // State of the run.
   Cadence outputs_{settings_.real("output.every")}, checkpoints_{settings_.real("checkpoint.every")};
 };
 

@@ -16,7 +16,7 @@
 namespace fluxformer {
 namespace {
 
-/// Word logits of all tokens, as a number: there may be too many of them.
+/// Number of word logits of all tokens, as a double: there may be too many for an integer.
 double word_count(const Mesh& mesh, const ModelSpec& spec) {
   return 1.0 * mesh.token_line().tokens() * mesh.spec().samples * spec.vocabulary;
 }
@@ -42,8 +42,7 @@ void write_logits(io::ArchiveWriter& archive, const Mesh& mesh, const SlabContex
   const auto& line = mesh.token_line();
   const bool last = mesh.cells() > 0 && mesh.first_cell() + mesh.cells() - 1 == mesh.total_cells();
   const ReadArray state(u);
-  const double* const slab =
-      last ? state.values + mesh.slab_size() * (mesh.cells() - 1) : nullptr;
+  const double* const slab = last ? state.values + mesh.slab_size() * (mesh.cells() - 1) : nullptr;
   const auto samples = static_cast<std::size_t>(context.samples);
   if (spec.classes > 0) {
     std::vector<double> logits(samples * static_cast<std::size_t>(spec.classes), 0.0);

@@ -7,10 +7,10 @@
 #include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
+namespace {
 
-void declare_evolution(Options& options) {
+void declare_inflow_and_start(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
-
   declare({.name = "inflow.source",
            .fallback = std::string("data"),
            .doc = "inflow at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
@@ -44,14 +44,18 @@ void declare_evolution(Options& options) {
            .when = When{"start.state", "equiangular"}});
   declare({.name = "start.mode",
            .fallback = 1L,
-           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n), on a grid in both directions",
+           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n); on a two-dimensional lattice, "
+                  "in both directions",
            .minimum = 0,
            .when = When{"start.state", "cosine"}});
   declare({.name = "start.scale",
            .fallback = 1.0,
-           .doc = "amplitude of the cosine mode, standard deviation of noise and quantiles",
+           .doc = "amplitude of the cosine mode, or standard deviation of noise and quantiles",
            .when = When{"start.state", {"noise", "cosine", "quantiles"}}});
+}
 
+void declare_time_steps(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "evolve.method",
            .fallback = std::string("ssp"),
            .doc = "time integrator (PETSc TS): strong-stability-preserving Runge-Kutta, other Runge-Kutta, "
@@ -59,17 +63,18 @@ void declare_evolution(Options& options) {
            .choices = {"ssp", "rk", "euler", "arkimex"}});
   declare({.name = "evolve.variant",
            .fallback = std::string(),
-           .doc = "scheme of the method's family by its PETSc name: ssp rks2 (default), rks3, rk104; rk 4 "
-                  "(default; 5f with a tolerance), 3bs, ...; arkimex 3 (default), 4, ..."});
+           .doc =
+               "scheme within the family of the method, by its PETSc name: ssp: rks2 (default), rks3, rk104; "
+               "rk: 4 (default), 5f (default with a tolerance), 3bs, ...; arkimex: 3 (default), 4, ..."});
   declare({.name = "evolve.dt",
            .fallback = 0.0,
-           .doc = "time step; 0: from evolve.cfl",
+           .doc = "time step; 0: chosen by evolve.cfl",
            .unit = "time",
            .minimum = 0});
   declare({.name = "evolve.cfl",
            .fallback = 0.5,
-           .doc = "time step relative to the largest stable forward Euler step; without diffusion the "
-                  "Courant number c dt/h",
+           .doc = "time step relative to the largest stable forward Euler step; without diffusion this is "
+                  "the Courant number c dt/h",
            .minimum = 0,
            .above_minimum = true});
   declare({.name = "evolve.time",
@@ -80,12 +85,12 @@ void declare_evolution(Options& options) {
            .role = Role::free});
   declare({.name = "evolve.stop",
            .fallback = std::string("time"),
-           .doc = "run to the end time, or end earlier once the state is steady",
+           .doc = "when to stop: at the end time, or earlier once the state is steady",
            .choices = {"time", "steady"},
            .role = Role::free});
   declare({.name = "evolve.steady",
            .fallback = 1e-6,
-           .doc = "the state is steady once the largest |du/dt| is below this times the largest |u|",
+           .doc = "the state is steady once the largest |du/dt| is below this multiple of the largest |u|",
            .unit = "1/time",
            .minimum = 0,
            .above_minimum = true,
@@ -97,9 +102,16 @@ void declare_evolution(Options& options) {
            .minimum = 0});
   declare({.name = "evolve.max_norm",
            .fallback = 1e8,
-           .doc = "a larger |u| anywhere ends the run with exit code 3",
+           .doc = "limit of |u|: a larger value anywhere ends the run with exit code 3",
            .minimum = 0,
            .above_minimum = true});
+}
+
+}  // namespace
+
+void declare_evolution(Options& options) {
+  declare_inflow_and_start(options);
+  declare_time_steps(options);
 }
 
 void declare_evolve(Options& options) {
@@ -124,7 +136,7 @@ void declare_evolve(Options& options) {
            .role = Role::output});
   declare({.name = "output.fields",
            .fallback = std::string("u"),
-           .doc = "what is stored over depth and tokens: the hidden state, or nothing",
+           .doc = "field stored over depth and tokens: the hidden state u, or none",
            .choices = {"u", "none"},
            .role = Role::output});
   declare({.name = "output.depth_stride",
@@ -147,7 +159,7 @@ void declare_evolve(Options& options) {
            .role = Role::output});
   declare({.name = "output.history",
            .fallback = 1L,
-           .doc = "steps between lines of the history",
+           .doc = "number of steps between lines of the history",
            .unit = "steps",
            .minimum = 1,
            .role = Role::output});
@@ -157,9 +169,8 @@ void declare_evolve(Options& options) {
            .role = Role::output});
   declare({.name = "output.logits",
            .fallback = false,
-           .doc = "store what the heads of the model make of the last depth at the end of the run: logits of "
-                  "classes, and of "
-                  "the words at every token",
+           .doc = "store the logits of the model's heads at the last depth at the end of the run: those of "
+                  "classes, and those of words at every token",
            .role = Role::output});
   declare({.name = "output.model",
            .fallback = true,

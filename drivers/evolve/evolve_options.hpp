@@ -6,9 +6,9 @@
 
 namespace fluxformer {
 
-/// Those of model and data, and of inflow, start, evolve, front, output, checkpoint and run.
+/// Declares the keys of `evolve`: model and data, inflow, start, evolve, front, output, checkpoint and run.
 void declare_evolve(Options& options);
-/// The subset that EvolveProblem reads, without those of model and data, and run.seed.
+/// Declares the keys that EvolveProblem reads, without those of model and data, and without run.seed.
 void declare_evolution(Options& options);
 
 }  // namespace fluxformer

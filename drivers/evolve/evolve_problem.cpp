@@ -37,7 +37,7 @@ ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model) {
   return share;
 }
 
-/// The model on all ranks, which agree on its coefficients.
+/// Makes the model on all ranks, which agree on its coefficients.
 std::unique_ptr<DepthModel> make_shared_model(MPI_Comm comm, const Parameters& parameters,
                                               const SlabContext& slab, Precision precision) {
   auto model = collectively(comm, [&] { return make_depth_model(parameters, slab, precision); });
@@ -67,7 +67,7 @@ EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equ
   return s;
 }
 
-/// run.precision. Throws BadInput for one that is too coarse for the steady state u*.
+/// The precision of run.precision. Throws BadInput for one that is too coarse for the steady state u*.
 Precision precision_for(const Settings& settings) {
   const auto precision = precision_of(settings);
   const bool solved = settings.word("depth.scheme") != "shift" || settings.real("equation.epsilon") > 0;

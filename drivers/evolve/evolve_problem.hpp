@@ -20,12 +20,12 @@ using MakeTerm = std::function<std::unique_ptr<Term>(const Settings& settings, c
 /// Everything that `evolve` needs to take its first step. Neither copied nor moved: its members refer to each
 /// other.
 struct EvolveProblem {
-  /// Collective over `comm`. Throws BadInput (agreed) for anything in the settings that cannot run on these
-  /// ranks.
+  /// Builds the problem. Collective over `comm`. Throws BadInput (agreed) for anything in the settings that
+  /// cannot run on these ranks.
   EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms = {});
   EvolveProblem(const EvolveProblem&) = delete;
   EvolveProblem& operator=(const EvolveProblem&) = delete;
-  /// What is solved, on which ranks, and the equation.
+  /// Description of the equation and of the ranks that solve it.
   std::string describe() const;
 
   // Later members borrow earlier ones.
@@ -36,7 +36,7 @@ struct EvolveProblem {
       mesh_;  // made as soon as the sizes of the model are known, before its parameters are read
 
  public:
-  Parameters parameters;  ///< those that this rank's cells need
+  Parameters parameters;  ///< the parameters that this rank's cells need
   Mesh& mesh;
   SlabContext slab;
   std::unique_ptr<DepthModel> model;

@@ -21,7 +21,7 @@ constexpr std::size_t scalars = 5;  // step, time, step size, Courant number, wa
 const io::Variable* const scalar_variables[] = {&evolution::time, &evolution::step_size, &evolution::cfl,
                                                 &evolution::wall_time};
 
-// What a checkpoint holds of the record. A cell that the front has not reached has no arrival time.
+// Items of a checkpoint that belong to the record. A cell that the front has not reached has no arrival time.
 constexpr io::NumbersItem lines_written{.name = "history", .can_be_nan = true},
     arrival_times{.name = "arrival", .can_be_nan = true};
 
@@ -57,7 +57,7 @@ std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& 
                               static_cast<std::uint64_t>(mesh.token_line().tokens()) *
                               static_cast<std::uint64_t>(mesh.spec().samples) *
                               stored("output.channel_stride", mesh.spec().width);
-  // The first and the last state, and those between: one each `every`, but at most one each step.
+  // Stored states: the first, the last, and one every `every` between them, but at most one each step.
   const double every = std::max(settings.real("output.every"), problem.solver.step_size());
   const bool known = settings.real("output.every") > 0 && problem.solver.step_size() > 0 &&
                      problem.solver_settings.steady_tolerance == 0;

@@ -22,14 +22,14 @@ namespace fluxformer {
 /// This rank's part of a state on the mesh, for output.
 io::FieldPart field_part(const Mesh& mesh);
 
-/// What a checkpoint says of the output: the fields stored in it so far.
+/// Item of a checkpoint: the number of fields stored in the output so far.
 inline constexpr io::WholeItem fields_stored{"fields", 0};
 
-/// What the output of a run needs for certain, in bytes: the weights, and what is stored of the states, which
-/// are counted where steps and end are fixed beforehand and nothing is compressed.
+/// Least size of the output of a run, in bytes: the weights and the stored states. States are counted only
+/// where steps and end are fixed beforehand and nothing is compressed.
 std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem);
 
-/// All members are collective over the mesh.
+/// The output file of `evolve`. All members are collective over the mesh.
 class EvolveRecord {
  public:
   /// Opens the output file claimed by `claim`; the other arguments are borrowed.
@@ -37,7 +37,7 @@ class EvolveRecord {
                const Mesh& mesh, const Equation& equation, const Parameters& parameters, const Inflow& inflow,
                states::DepthMeter& meter);
 
-  /// Writes the fields at a time.
+  /// Writes the fields at `time`.
   void write_fields(double time, Vec u);
   /// Time of the last fields written or copied; NaN before any.
   double last_fields() const { return last_fields_; }
@@ -46,7 +46,7 @@ class EvolveRecord {
   /// Stores the record so far in a checkpoint; the fields stay in the output file, flushed.
   void save(io::CheckpointWriter& checkpoint);
   void load(const io::CheckpointReader& checkpoint);
-  /// Copies the first `count` fields of an earlier run (fewer if it has fewer).
+  /// Copies the first `count` fields of an earlier run, or fewer if it has fewer.
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
   /// Writes arrival times, attention entropy (and attention itself if requested) and timings, then renames
@@ -79,7 +79,7 @@ class EvolveRecord {
   bool fields_;
   std::size_t fields_written_ = 0;
   double last_fields_ = std::numeric_limits<double>::quiet_NaN();
-  // All lines so far, for checkpoints: scalars, then the measures row by row.
+  // History lines so far, for checkpoints: scalars, then the measures row by row.
   std::vector<double> lines_;
   std::size_t line_size_ = 0;
 };

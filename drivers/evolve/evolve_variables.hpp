@@ -1,6 +1,6 @@
 #pragma once
 
-// What `evolve` stores besides the measures of states and attention: the hidden state and the time history.
+// Variables of `evolve` beside the measures of states and attention: the hidden state and the time history.
 
 #include <cstddef>
 #include <numeric>
@@ -21,7 +21,8 @@ inline const io::Variable time{"time", {"step"}, "time", "propagation time at th
     cfl{"cfl", {"step"}, "", "Courant number c dt/h"},
     wall_time{"wall_time", {"step"}, "s", "wall time since the program (or its restart) began"};
 
-/// Attention has a layer axis as for models; here the layers are the cells of the mesh.
+/// Axis of attention in `evolve`: attention has a layer axis as for models, and here the layers are the cells
+/// of the mesh.
 inline const io::Variable depth_cell = io::index(axes::layer.name, "depth cell");
 
 inline const io::Variable class_index = io::index("class", "class that a classifier knows"),
@@ -35,7 +36,7 @@ inline const io::Variable class_logits{"class_logits",
                 "",
                 "logits of the word head at the last depth, at the end of the run"};
 
-/// 0 .. count - 1, the values of an axis that only counts.
+/// The numbers 0 .. count - 1, values of an axis that only counts.
 inline std::vector<double> indices(std::size_t count) {
   std::vector<double> list(count);
   std::iota(list.begin(), list.end(), 0.0);

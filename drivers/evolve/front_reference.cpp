@@ -13,7 +13,8 @@ namespace {
 
 constexpr int state_tag = 1;
 
-/// Each rank marches through its own cells, after those before it in depth, which pass on their last two slabs.
+/// Marches to u* through depth, one rank after another: each marches through its own cells after the ranks
+/// before it, which pass on their last two slabs.
 std::vector<float> marched(const Mesh& mesh, const Equation& equation,
                            const std::vector<double>& inflow_slab) {
   const auto& spec = equation.spec();
@@ -25,7 +26,8 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
   March march(equation.model(), spec.depth, spec.speed, settings, cells);
   const int rank = mpi::rank(mesh.depth_line()), ranks = mpi::size(mesh.depth_line());
   const std::size_t size = mesh.slab_size();
-  // Whether all went well so far; the slab in front of these cells, and the one before.
+  // Message from the ranks before: a flag that all went well so far, the slab in front of these cells, and
+  // the one before that.
   std::vector<double> from(1 + 2 * size, 0.0);
   from[0] = 1;
   std::copy(inflow_slab.begin(), inflow_slab.end(), from.begin() + 1);

@@ -13,25 +13,25 @@
 
 namespace fluxformer {
 
-/// Samples of a data set, noise, or nothing (inflow.source), in blocks of inflow.samples that follow each other
-/// in time.
+/// The inflow: samples of a data set, noise, or zeros (inflow.source), in blocks of inflow.samples that
+/// follow each other in time.
 class Inflow {
  public:
   /// Reads the data set if there is one. Collective over `comm`; throws BadInput (agreed).
   Inflow(const Settings& settings, MPI_Comm comm);
 
-  /// What the model must take; all 0 unless the inflow is data.
+  /// Input that the model must take; all sizes are 0 unless the inflow is data.
   InputShape shape() const;
   int tokens_x() const { return tokens_x_; }
   int tokens_y() const { return tokens_y_; }
   int samples() const { return samples_; }
-  /// Global indices of the samples in the block-th interval (they wrap around at the end of the data set).
+  /// Global indices of the samples of block `block` (they wrap around at the end of the data set).
   std::vector<std::size_t> indices(long block) const;
 
-  /// Real tokens of each sample, where the data is text; empty: all.
+  /// Number of real tokens of each sample where the data are texts; empty if all are.
   std::vector<int> lengths() const;
 
-  /// Fills the slab of cell 0. Not collective.
+  /// Fills the slab of cell 0 with block `block`. Not collective.
   void fill(const Parameters& parameters, const SlabContext& context, long block, double* slab) const;
 
  private:

@@ -15,9 +15,9 @@ namespace layered = decoder::variables;
 
 namespace {
 
-constexpr Index rows_at_once = 32;  // between two looks at the clock
+constexpr Index rows_at_once = 32;  // rows between two looks at the clock
 
-/// Weights of a decoder. All kinds of layers have the same.
+/// Number of weights of a decoder, the same for all kinds of layers.
 Index weights_of(const LayerPoints& points) {
   const auto blocks =
       decoder::parameter_blocks(points.study_of(points.kinds().front(), points.seeds().front()).shape);

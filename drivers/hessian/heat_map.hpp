@@ -15,8 +15,8 @@ namespace fluxformer {
 
 /// Bytes of the maps of all kinds of layers.
 std::uint64_t heat_map_bytes(const LayerPoints& points);
-/// Computes one for each kind of layer, rows shared over the ranks, and puts them into the record with the names and
-/// sizes of their blocks. False if the run was asked to stop first. Collective.
+/// Computes a heat map for each kind of layer, rows shared over the ranks, and adds it to the record with the
+/// names and sizes of its blocks. Returns false if the run was asked to stop first. Collective.
 bool add_heat_maps(const LayerPoints& points, MPI_Comm comm, RunFrame& frame, StudyRecord& record);
 
 }  // namespace fluxformer

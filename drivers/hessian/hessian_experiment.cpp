@@ -37,16 +37,16 @@ class HessianOfModels final : public Comparison {
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
     return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
   }
-  /// What the training of a model minimised, at some of its parameters.
+  /// The objective that the training of a model minimised, at some of its parameters.
   hessian::Objective objective_of(std::size_t seed, const std::string& name,
                                   const Parameters& parameters) const {
     return minimised(settings_, problem_.models().at(seed, name).origin, parameters);
   }
-  /// The Gauss-Newton part from its Gram matrix.
+  /// Adds the measures of the Gauss-Newton part from its Gram matrix.
   void exact(std::size_t seed, const std::string& name, PartRecord to);
-  /// The largest eigenvalues after some epochs of the training.
+  /// Adds the largest eigenvalues after some epochs of the training.
   void follow(std::size_t seed, const std::string& name, StudyRecord& record);
-  /// The largest eigenvalues, NaN for those that did not converge.
+  /// Largest eigenvalues of a matrix; NaN for those that did not converge.
   std::vector<double> largest_of(Mat matrix, int count);
 
   const CompareProblem& problem_;

@@ -22,7 +22,7 @@ struct Root {
   double value, error;
 };
 
-/// Nodes and weights one after the other, NaN for nodes that do not exist.
+/// Nodes and weights of densities, one density after the other; NaN for nodes that do not exist.
 struct Nodes {
   void add(std::span<const spectra::Quadrature> probes, int steps) {
     for (const auto& one : probes)

@@ -1,6 +1,6 @@
 #pragma once
 
-// The measures of one part of a model's Hessian, put into the record.
+// Measures of one part of a model's Hessian, written into the record.
 
 #include <string>
 #include <vector>
@@ -15,35 +15,35 @@
 
 namespace fluxformer {
 
-/// The ranges of named blocks.
+/// Ranges of named blocks in the flat vector.
 std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& blocks);
 
-/// The parts of a Hessian by name: hessian, gauss_newton, functional (their difference).
+/// Names of the parts of a Hessian: hessian, gauss_newton, functional (the difference of the other two).
 inline const std::vector<std::string> hessian_parts = {"hessian", "gauss_newton", "functional"};
 
-/// Where the measures of a part go. All members are collective over the ranks of the matrix they are given;
-/// numbers are the same on all ranks.
+/// Computes measures of a part of the Hessian and adds them to the record. All members are collective over
+/// the ranks of the matrix they are given; numbers are the same on all ranks.
 class PartRecord {
  public:
-  /// `record` is borrowed.
+  /// `record` is borrowed; `model` and `part` name the group and the variables.
   PartRecord(StudyRecord& record, std::string model, std::string part)
       : record_(record), model_(std::move(model)), part_(std::move(part)) {}
 
-  /// The ends of the spectrum, `request.largest` at either end; of the Gauss-Newton part, which is positive
-  /// semi-definite, the upper one. Returns them.
+  /// Adds and returns the ends of the spectrum, `request.largest` eigenvalues at either end. The Gauss-Newton
+  /// part is positive semi-definite: only its upper end is computed.
   spectra::ExtremeEigenvalues ends(spectra::EigenSolver& solver, Mat h, spectra::EigenRequest request);
-  /// Spectral density, trace and Frobenius norm.
+  /// Adds spectral density, trace and Frobenius norm.
   void density(Mat h, const spectra::DensitySettings& settings);
-  /// Traces and norms of blocks.
+  /// Adds traces and norms of blocks.
   void blocks(Mat h, const std::vector<hessian::NamedBlock>& blocks, const spectra::ProbeSettings& settings);
-  /// Densities of diagonal blocks and the distances between them.
+  /// Adds densities of diagonal blocks and the distances between them.
   void block_densities(Mat h, const std::vector<hessian::NamedBlock>& blocks,
                        const spectra::DensitySettings& settings,
                        const hessian::SpectralComparison& comparison);
-  /// The eigenvalue of largest magnitude of each diagonal block.
+  /// Adds the eigenvalue of largest magnitude of each diagonal block.
   void block_ends(spectra::EigenSolver& solver, Mat h, const std::vector<hessian::NamedBlock>& blocks,
                   spectra::EigenRequest request);
-  /// What Gram matrices tell.
+  /// Adds the exact spectra and distances obtained from Gram matrices.
   void exact(const hessian::GramSpectra& found);
 
  private:

@@ -14,9 +14,7 @@ namespace fluxformer {
 
 namespace {
 
-void declare_spectrum(Options& options) {
-  declare_compared(options);
-  declare_minimised(options);
+void declare_controls_and_samples(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "models.linear",
            .fallback = std::string(),
@@ -24,27 +22,30 @@ void declare_spectrum(Options& options) {
                   "(attention.normalisation = linear); empty: none"});
   declare({.name = "models.mlp",
            .fallback = std::string(),
-           .doc = "control: HDF5 file of a Transformer trained without attention (equation.alpha = 0), with "
-                  "data.tokens = whole an MLP; empty: none"});
+           .doc = "control: HDF5 file of a Transformer trained without attention (equation.alpha = 0), which "
+                  "is an MLP with data.tokens = whole; empty: none"});
   declare({.name = "data.split",
            .fallback = std::string("test"),
-           .doc =
-               "split that samples are drawn from; with train, the first samples that the training of each "
-               "model drew (its own run.seed)",
+           .doc = "split that samples are drawn from; train: the first samples that the training of each "
+                  "model drew (with its own run.seed)",
            .choices = {"train", "test"}});
   declare({.name = "mesh.ranks_token",
            .fallback = 1L,
-           .doc = "MPI ranks over the tokens of a sample",
+           .doc = "MPI ranks that share the tokens of a sample",
            .minimum = 1,
            .role = Role::free});
+}
+
+void declare_whole_spectrum(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.parts",
            .fallback = std::vector<std::string>{"hessian", "gauss_newton"},
-           .doc = "what is analysed; functional is the difference of the other two",
+           .doc = "parts of the Hessian that are analysed; functional is the difference of the other two",
            .choices = hessian_parts,
            .not_empty = true});
   declare({.name = "hessian.eigenvalues",
            .fallback = 5L,
-           .doc = "eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
+           .doc = "number of eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
            .minimum = 0});
   declare({.name = "hessian.tolerance",
            .fallback = 1e-6,
@@ -53,59 +54,70 @@ void declare_spectrum(Options& options) {
            .maximum = 0.1});
   declare({.name = "hessian.probes",
            .fallback = 4L,
-           .doc = "random vectors for the spectral density, the trace and the norm; 0: none of these",
+           .doc = "number of random vectors for the spectral density, the trace and the norm; 0: these are "
+                  "not computed",
            .minimum = 0});
   declare({.name = "hessian.steps",
            .fallback = 30L,
            .doc = "Lanczos steps for each random vector of the spectral density",
            .minimum = 1});
+}
+
+void declare_block_measures(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.blocks",
            .fallback = hessian::block_kinds,
            .doc = "kinds of blocks whose traces and norms are estimated",
            .choices = hessian::block_kinds});
   declare({.name = "hessian.block_probes",
            .fallback = 0L,
-           .doc = "random vectors for each block, a product with the Hessian each; 0: no blocks",
+           .doc = "number of random vectors for each block, each of which takes a product with the Hessian; "
+                  "0: no blocks",
            .minimum = 0});
   declare({.name = "hessian.block_steps",
            .fallback = 0L,
-           .doc =
-               "Lanczos steps for each of them: spectral densities of the diagonal blocks and the distances "
-               "between them; 0: none",
+           .doc = "Lanczos steps for each random vector of a block, for spectral densities of the diagonal "
+                  "blocks and the distances between them; 0: no densities",
            .minimum = 0,
            .when = When{"hessian.block_probes", Not{0L}}});
   declare({.name = "hessian.block_eigenvalues",
            .fallback = false,
-           .doc = "the eigenvalue of largest magnitude of each of these blocks (Krylov-Schur)"});
-  declare(
-      {.name = "hessian.exact",
-       .fallback = false,
-       .doc =
-           "the whole spectrum of the Gauss-Newton part, its blocks and the distances between their spectra, "
-           "exactly, from the gradients of all outputs: samples x classes gradients of one sample, and as "
-           "many times the size of the model in memory, shared by the ranks"});
+           .doc = "compute the eigenvalue of largest magnitude of each diagonal block (Krylov-Schur)"});
+  declare({.name = "hessian.exact",
+           .fallback = false,
+           .doc =
+               "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
+               "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
+               "of one sample, and as many times the size of the model in memory, shared by the ranks"});
   declare({.name = "hessian.lambda_0",
            .fallback = 0.01,
-           .doc =
-               "eigenvalue, over the root mean square of its block, at which the axis for the comparison of "
-               "densities turns from linear to logarithmic",
+           .doc = "eigenvalue, relative to the root mean square of its block, at which the axis for "
+                  "comparing densities turns from linear to logarithmic",
            .minimum = 1e-12});
   declare({.name = "hessian.broadening",
            .fallback = 0.5,
-           .doc = "standard deviation of the broadening of these densities, in asinh(eigenvalue / lambda_0)",
+           .doc = "standard deviation by which the compared densities are broadened, in asinh(eigenvalue / "
+                  "lambda_0)",
            .minimum = 1e-3});
-  declare(epochs_option("hessian.epochs"));
+}
+
+void declare_spectrum(Options& options) {
+  declare_compared(options);
+  declare_minimised(options);
+  declare_controls_and_samples(options);
+  declare_whole_spectrum(options);
+  declare_block_measures(options);
+  options.declare(epochs_option("hessian.epochs"));
 }
 
 void declare_layer_study(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.layers",
            .fallback = std::vector<std::string>{"softmax", "linear"},
-           .doc =
-               "kinds of layers: softmax, linear (attention whose logits are the weights), "
-               "softmax_pre_norm (LayerNorm in front of attention, MLP and unembedding), "
-               "softmax_post_norm (behind both sums), linear_mlp (matrices without activation under the sum "
-               "of squares, whatever hessian.mlp, .residual and .loss say; scaling only)",
+           .doc = "kinds of layers: softmax, linear (attention whose weights are the logits), "
+                  "softmax_pre_norm (LayerNorm before attention, MLP and unembedding), softmax_post_norm "
+                  "(LayerNorm after both sums), linear_mlp (matrices without activation and a squared-error "
+                  "loss, whatever hessian.mlp, .residual and .loss are; scaling only)",
            .choices = {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", "linear_mlp"},
            .not_empty = true});
   declare({.name = "hessian.seeds",
@@ -118,25 +130,24 @@ void declare_layer_study(Options& options) {
            .fallback = 16L,
            .doc = "width of the decoder and of its one head",
            .minimum = 1});
-  declare({.name = "hessian.sequences",
-           .fallback = 64L,
-           .doc = "sums of two numbers of five digits; six rows of each count",
-           .minimum = 1});
-  declare({.name = "hessian.mlp",
-           .fallback = true,
-           .doc = "whether each layer has an MLP of four times the width"});
+  declare(
+      {.name = "hessian.sequences",
+       .fallback = 64L,
+       .doc =
+           "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
+       .minimum = 1});
+  declare({.name = "hessian.mlp", .fallback = true, .doc = "give each layer an MLP of four times the width"});
   declare({.name = "hessian.residual",
            .fallback = 1.0,
            .doc = "factor of the residual connection around attention"});
   declare({.name = "hessian.loss",
            .fallback = std::string("cross_entropy"),
-           .doc = "of the next token, or the sum of squares to the one at hand",
+           .doc = "cross entropy of the next token, or squared error to the one-hot of the current token",
            .choices = {"cross_entropy", "squared_error"}});
   declare({.name = "hessian.heat_map",
            .fallback = false,
-           .doc =
-               "store the sizes of the entries of the whole Hessian too, for the first seed of each kind of "
-               "layer: a number of 4 bytes for each pair of weights of the decoder",
+           .doc = "also store the sizes of all entries of the Hessian, for the first seed of each kind of "
+                  "layer: a number of 4 bytes for each pair of weights of the decoder",
            .when = When{"hessian.study", "blocks"}});
   options.declare_when(When{"hessian.study", "scaling"}, [](Options& scaling) {
     scaling.declare({.name = "hessian.sigmas",
@@ -147,17 +158,17 @@ void declare_layer_study(Options& options) {
                      .not_empty = true});
     scaling.declare({.name = "hessian.depth",
                      .fallback = 1L,
-                     .doc = "layers; norms are exact for one, estimated for more",
+                     .doc = "number of layers; norms are exact for one layer, estimated for more",
                      .unit = "layers",
                      .minimum = 1});
     scaling.declare({.name = "hessian.norm_probes",
                      .fallback = 20L,
-                     .doc = "random vectors for each norm with more than one layer",
+                     .doc = "number of random vectors for each norm with more than one layer",
                      .minimum = 1});
   });
   declare({.name = "checkpoint.every",
            .fallback = 5.0,
-           .doc = "wall time between checkpoints of the points that are finished; 0: only when stopped",
+           .doc = "wall time between checkpoints of the finished points; 0: only when stopped",
            .unit = "s",
            .minimum = 0,
            .role = Role::output});
@@ -167,12 +178,12 @@ void declare_layer_study(Options& options) {
 }  // namespace
 
 void declare_hessian(Options& options) {
-  options.declare({.name = "hessian.study",
-                   .fallback = std::string("spectrum"),
-                   .doc =
-                       "spectrum: of trained models; blocks, scaling: sizes of the entries of one attention "
-                       "layer's Hessian, and the growth of its norms with the size of the embeddings",
-                   .choices = {"spectrum", "blocks", "scaling"}});
+  options.declare(
+      {.name = "hessian.study",
+       .fallback = std::string("spectrum"),
+       .doc = "spectrum: spectra of trained models; blocks: sizes of the entries of the Hessian of one "
+              "attention layer; scaling: growth of its norms with the size of the embeddings",
+       .choices = {"spectrum", "blocks", "scaling"}});
   options.declare_when(When{"hessian.study", "spectrum"}, declare_spectrum);
   options.declare_when(When{"hessian.study", {"blocks", "scaling"}}, declare_layer_study);
   declare_compare_run(options, "hessian.h5");

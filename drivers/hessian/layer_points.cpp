@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t weights = std::size(decoder::studied_weights), parts = std::size(decoder::all_parts);
 constexpr const char* linear_mlp = "linear_mlp";
 
-/// Lower ends of the bins and the upper end of the last, log10.
+/// Lower ends of the bins and the upper end of the last one, log10.
 std::vector<double> bin_edges() {
   std::vector<double> edges;
   for (int k = -60; k <= 8; ++k) edges.push_back(k / 4.0);
@@ -132,7 +132,7 @@ void LayerPoints::add_entries(const std::string& kind, const std::vector<double>
   }
 }
 
-// From [sigma][part][layer][weight] to [part][layer][weight][sigma].
+// Reorders the norms from [sigma][part][layer][weight] to [part][layer][weight][sigma].
 void LayerPoints::add_norms(const std::string& kind, std::span<const std::vector<double>> of_sigmas,
                             StudyRecord& record) const {
   const std::size_t each = norms_per_part(kind);

@@ -48,7 +48,8 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
         context.comm, static_cast<double>(heat_map_bytes(points_)) / mpi::size(context.comm),
         "hessian.heat_map with hessian.width = " + std::to_string(settings.integer("hessian.width")));
   const auto width = static_cast<double>(settings.integer("hessian.width"));
-  // Blocks of V, Q and K: the whole matrix of one sequence and its sum, 9 d^4 numbers each, and the diagonal blocks.
+  // Memory for the blocks of V, Q and K: the whole matrix of one sequence and the sum over sequences, 9 d^4
+  // numbers each, and the diagonal blocks.
   if (settings.word("hessian.study") == "blocks")
     require_memory(context.comm, sizeof(double) * 21 * std::pow(width, 4),
                    "hessian.width = " + std::to_string(settings.integer("hessian.width")) +
@@ -58,7 +59,8 @@ LayerStudyExperiment::LayerStudyExperiment(const Settings& settings, const RunCo
 std::string LayerStudyExperiment::summary() const {
   std::ostringstream text;
   text << "done: " << points_.count() << " points, " << frame_.seconds() << " s";
-  // Infinite are the logarithms of entries that are zero, too; what has overflowed shows in a NaN or in a norm.
+  // Counts points that have overflowed. An infinite number alone does not show it, since the logarithms of
+  // entries that are zero are infinite, too; overflow shows in a NaN or in a norm.
   std::size_t overflown = 0;
   std::string first;
   const bool norms = settings_.word("hessian.study") == "scaling";

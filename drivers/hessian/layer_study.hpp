@@ -9,10 +9,10 @@
 
 namespace fluxformer {
 
-/// What their files hold beside the seeds.
+/// Variables and coordinates of the files of these studies, beside the seeds.
 std::vector<io::Variable> layer_study_measures();
 std::vector<io::Variable> layer_study_coordinates();
-/// Collective; throws BadInput (agreed).
+/// Makes the experiment. Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_layer_study(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -44,8 +44,9 @@ hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss) {
   const auto& spec = parameters.spec;
   SlabContext context = context_of(samples, spec, 1);
-  const LossHessian products(parameters, context, depth_of(spec), 1, loss);  // throws if there is none
-  // What the terms keep of value, adjoint and tangent in each cell (second_order.hpp): 26 d + 5 f numbers.
+  const LossHessian products(parameters, context, depth_of(spec), 1,
+                             loss);  // throws if the loss has no second derivatives
+  // Numbers that the terms keep of value, adjoint and tangent in each cell (second_order.hpp): 26 d + 5 f.
   const double rows = largest_share(samples) * samples.line().block().count();
   require_memory(samples.comm(), sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn),
                  with_so_many(samples) + ", for products with the Hessian");
@@ -54,7 +55,7 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
 void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks) {
   const double classes = parameters.spec.classes, outputs = classes * static_cast<double>(samples.size()),
                own = classes * largest_share(samples), matrices = 3 + static_cast<double>(blocks);
-  // Gradients, those of another rank and of a block, and a Gram matrix for each block.
+  // Memory for the gradients, those of another rank and of a block, and a Gram matrix for each block.
   require_memory(samples.comm(),
                  sizeof(double) *
                      (3 * own * static_cast<double>(parameters.values.size()) + matrices * outputs * outputs),
@@ -68,11 +69,11 @@ const SampleSet& AnalysedSamples::of(std::size_t seed, const std::string& name) 
   if (settings_.word("data.split") != "train" || !origin.trained()) return shared.samples();
   const long drawn_with = static_cast<long>(origin.number("run.seed"));
   if (drawn_with == settings_.integer("run.seed")) return shared.samples();
-  auto& [of_seed, input] = opened_[models.tokens(name)];
+  auto& [of_seed, input] = inputs_[models.tokens(name)];
   if (of_seed != drawn_with) {
     Settings::Changes changes{{"run.seed", drawn_with}};
     if (!models.tokens(name).empty()) changes.emplace_back("data.tokens", models.tokens(name));
-    input.reset();  // two of them need not fit
+    input.reset();  // frees the old one first: both together need not fit
     input = std::make_unique<ComparedInput>(settings_.with(changes), problem_.comm(), shared.line().comm(),
                                             models.known_input());
     of_seed = drawn_with;

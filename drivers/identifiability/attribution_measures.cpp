@@ -12,10 +12,11 @@ namespace stored = identifiability::variables;
 
 namespace {
 
-/// The relative standard error of a squared norm from m directions is at most sqrt(2/m).
+/// Least number of random directions. The relative standard error of a squared norm from m directions is at
+/// most sqrt(2/m).
 constexpr int least_probes = 64;
 
-/// [depth][group] one after the other.
+/// Distance profiles one after the other, [depth][group].
 std::vector<double> flat(const std::vector<identifiability::DistanceProfile>& profiles) {
   std::vector<double> all;
   for (const auto& one : profiles) all.insert(all.end(), one.begin(), one.end());
@@ -32,7 +33,7 @@ SampleSet attributed(const Settings& settings, const CompareProblem& problem) {
 
 }  // namespace
 
-AttributionMeasures::AttributionMeasures(const Settings& settings, const CompareProblem& problem)
+AttributionStudy::AttributionStudy(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       samples_(attributed(settings, problem)),
       plan_{.norms = {.norm = settings.word("identifiability.norm") == "spectral"
@@ -48,13 +49,13 @@ AttributionMeasures::AttributionMeasures(const Settings& settings, const Compare
     throw BadInput("identifiability.norm = spectral: needs identifiability.probes = 0");
 }
 
-void AttributionMeasures::begin(StudyRecord& record) {
+void AttributionStudy::begin(StudyRecord& record) {
   record.axis(stored::distance_group, {0, 1, 2, 3, 4, 6, 11});
   record.axis(stored::input_token, 0, problem_.line().tokens() - 1);
   record.axis(axes::token, 0, problem_.line().tokens() - 1);
 }
 
-std::string AttributionMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string AttributionStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto probe = problem_.probe(parameters, samples_.capacity()),
              blanked = problem_.probe(parameters, samples_.capacity());

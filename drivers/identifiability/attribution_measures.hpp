@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the hidden tokens of the models of a comparison come from.
+// The origin of hidden tokens in the models of a comparison.
 
 #include <string>
 #include <vector>
@@ -12,14 +12,16 @@
 
 namespace fluxformer {
 
-/// Contributions and their agreement with blanked tokens (analysis/identifiability/attribution.hpp).
-class AttributionMeasures {
+/// The study of contributions and of their agreement with blanked tokens
+/// (analysis/identifiability/attribution.hpp).
+class AttributionStudy {
  public:
-  /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
-  AttributionMeasures(const Settings& settings, const CompareProblem& problem);
-  /// Collective, as `measure`.
+  /// Reads the keys of the study; `problem` is borrowed. Throws BadInput for invalid values.
+  AttributionStudy(const Settings& settings, const CompareProblem& problem);
+  /// Adds the axes and whatever is measured once. Collective.
   void begin(StudyRecord& record);
-  /// Returns a few words for the closing line.
+  /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
+  /// Collective.
   std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
@@ -28,7 +30,7 @@ class AttributionMeasures {
   identifiability::AttributionPlan plan_;
 };
 
-/// Its variables.
+/// Variables that the study stores.
 std::vector<io::Variable> attribution_variables();
 
 }  // namespace fluxformer

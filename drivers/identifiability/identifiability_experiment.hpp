@@ -1,6 +1,6 @@
 #pragma once
 
-// `identifiability`: what attention weights and hidden tokens of trained models can tell.
+// `identifiability`: how much attention weights and hidden tokens of trained models reveal.
 
 #include <memory>
 
@@ -12,8 +12,8 @@ namespace fluxformer {
 /// Declares the keys of `identifiability`.
 void declare_identifiability(Options& options);
 
-/// The entries of the registry (ExperimentEntry), beside declare_identifiability. Making it is collective and throws
-/// BadInput (agreed).
+/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
+/// collective and throws BadInput (agreed).
 void describe_identifiability(io::Description& description);
 std::unique_ptr<Experiment> make_identifiability(const Settings& settings, const RunContext& context);
 

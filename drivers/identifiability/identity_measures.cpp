@@ -17,7 +17,7 @@ using identifiability::TokenGuess;
 
 namespace {
 
-/// The rates that are also taken of untrained models and over the training: those that cost little.
+/// Rates that are taken of untrained models and over the training, too: those that cost little.
 constexpr std::array followed = {TokenGuess::identity_cosine, TokenGuess::identity_l2,
                                  TokenGuess::linear_cosine, TokenGuess::linear_l2};
 
@@ -25,7 +25,8 @@ const io::Variable& variable_of(TokenGuess guess) {
   return stored::rates[static_cast<std::size_t>(guess)];
 }
 
-/// Of the samples besides those of the comparison four fifths to fit maps, the rest to choose them.
+/// Splits further samples, none of them used in the comparison: four fifths to fit maps, the rest to choose
+/// them.
 identifiability::IdentitySamples split(const CompareProblem& problem, long count) {
   const auto others = problem.other_samples(count, "identifiability.fit");
   const auto& members = others.members();
@@ -36,7 +37,7 @@ identifiability::IdentitySamples split(const CompareProblem& problem, long count
 
 }  // namespace
 
-IdentityMeasures::IdentityMeasures(const Settings& settings, const CompareProblem& problem)
+IdentityStudy::IdentityStudy(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       samples_(split(problem, settings.integer("identifiability.fit"))),
       epochs_(settings.integers("identifiability.epochs")),
@@ -52,17 +53,17 @@ IdentityMeasures::IdentityMeasures(const Settings& settings, const CompareProble
   problem.models().require_epochs(epochs_);
 }
 
-IdentityRates IdentityMeasures::rates(const Parameters& parameters, bool mlp) const {
+IdentityRates IdentityStudy::rates(const Parameters& parameters, bool mlp) const {
   auto plan = plan_;
   plan.mlp = plan.mlp && mlp;
   return identifiability::identity_rates(samples_, *problem_.probe(parameters), plan);
 }
 
-void IdentityMeasures::begin(StudyRecord& record) {
+void IdentityStudy::begin(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
 }
 
-std::string IdentityMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string IdentityStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& models = problem_.models();
   const auto& model = models.at(seed, name);
   const auto found = rates(model.parameters, true);

@@ -14,14 +14,15 @@
 
 namespace fluxformer {
 
-/// Rates by depth (analysis/identifiability/identity_rates.hpp).
-class IdentityMeasures {
+/// The study of identification rates by depth (analysis/identifiability/identity_rates.hpp).
+class IdentityStudy {
  public:
-  /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
-  IdentityMeasures(const Settings& settings, const CompareProblem& problem);
-  /// Collective, as `measure`.
+  /// Reads the keys of the study; `problem` is borrowed. Throws BadInput for invalid values.
+  IdentityStudy(const Settings& settings, const CompareProblem& problem);
+  /// Adds the axes and whatever is measured once. Collective.
   void begin(StudyRecord& record);
-  /// Returns a few words for the closing line.
+  /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
+  /// Collective.
   std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
@@ -34,7 +35,7 @@ class IdentityMeasures {
   std::uint64_t draws_;
 };
 
-/// Its variables.
+/// Variables that the study stores.
 std::vector<io::Variable> identity_variables();
 
 }  // namespace fluxformer

@@ -22,7 +22,7 @@ using namespace identifiability;
 
 namespace {
 
-/// [layer][head] of a model with fewer heads than the axis has, filled up with NaN.
+/// Values [layer][head] of a model with fewer heads than the axis has, filled up with NaN.
 std::vector<double> padded(const std::vector<double>& values, std::size_t layers, std::size_t heads,
                            std::size_t axis, std::size_t each = 1) {
   std::vector<double> all(layers * axis * each, missing_value);
@@ -34,7 +34,7 @@ std::vector<double> padded(const std::vector<double>& values, std::size_t layers
 
 }  // namespace
 
-WeightMeasures::WeightMeasures(const Settings& settings, const CompareProblem& problem)
+WeightStudy::WeightStudy(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       lengths_(settings.integers("identifiability.lengths")),
       rows_(settings.count("identifiability.rows")),
@@ -65,7 +65,7 @@ WeightMeasures::WeightMeasures(const Settings& settings, const CompareProblem& p
   words_ = word_classes(problem.samples());
 }
 
-SampleSet WeightMeasures::cut(std::size_t which) const {
+SampleSet WeightStudy::cut(std::size_t which) const {
   const auto& samples = problem_.samples();
   if (which + 1 == lengths_.size()) return samples;
   const auto length = static_cast<int>(lengths_[which]);
@@ -77,7 +77,7 @@ SampleSet WeightMeasures::cut(std::size_t which) const {
   });
 }
 
-void WeightMeasures::begin(StudyRecord& record) {
+void WeightStudy::begin(StudyRecord& record) {
   record.axis(stored::length, {lengths_.begin(), lengths_.end()});
   record.axis(stored::epsilon, {nullity_epsilons.begin(), nullity_epsilons.end()});
   record.axis(axes::query, 0, problem_.line().tokens() - 1);
@@ -98,7 +98,7 @@ void WeightMeasures::begin(StudyRecord& record) {
   record.note("", stored::sample_words, words);
 }
 
-WeightAccumulator WeightMeasures::meter(const Parameters& parameters, const SampleSet& samples) const {
+WeightAccumulator WeightStudy::meter(const Parameters& parameters, const SampleSet& samples) const {
   const auto probe = problem_.probe(parameters, samples.capacity());
   ModelHeads heads(*probe);
   WeightAccumulator meter(heads.layers(), heads.heads(), rows_, seed_, words_);
@@ -120,8 +120,8 @@ WeightAccumulator WeightMeasures::meter(const Parameters& parameters, const Samp
   return meter;
 }
 
-void WeightMeasures::look_at_first(const std::string& name, const Parameters& parameters,
-                                   StudyRecord& record) const {
+void WeightStudy::look_at_first(const std::string& name, const Parameters& parameters,
+                                StudyRecord& record) const {
   const auto first = problem_.samples().first(1);
   const auto probe = problem_.probe(parameters, 1);
   ModelHeads heads(*probe);
@@ -175,7 +175,7 @@ void WeightMeasures::look_at_first(const std::string& name, const Parameters& pa
   }
 }
 
-std::string WeightMeasures::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string WeightStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto layers = static_cast<std::size_t>(parameters.spec.layers),
              count = static_cast<std::size_t>(parameters.spec.attention.heads);

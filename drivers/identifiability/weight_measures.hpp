@@ -1,6 +1,7 @@
 #pragma once
 
-// How many attention weights of the models of a comparison give the same output, and what part of them acts.
+// Freedom of attention weights in the models of a comparison: how many of them give the same output, and what
+// part of them acts.
 
 #include <cstdint>
 #include <string>
@@ -13,32 +14,34 @@
 
 namespace fluxformer {
 
-/// Numbers of heads by length (analysis/identifiability/weight_accumulator.hpp), and maps of the first sample.
-class WeightMeasures {
+/// The study of numbers of heads by length (analysis/identifiability/weight_accumulator.hpp), and of maps of
+/// the first sample.
+class WeightStudy {
  public:
-  /// `problem` is borrowed. Throws BadInput for invalid values of its keys.
-  WeightMeasures(const Settings& settings, const CompareProblem& problem);
-  /// Collective, as `measure`.
+  /// Reads the keys of the study; `problem` is borrowed. Throws BadInput for invalid values.
+  WeightStudy(const Settings& settings, const CompareProblem& problem);
+  /// Adds the axes and whatever is measured once. Collective.
   void begin(StudyRecord& record);
-  /// Returns a few words for the closing line.
+  /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
+  /// Collective.
   std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
 
  private:
-  /// The samples that are at least as long, cut; for the last length all samples, whole.
+  /// Samples of at least the length with index `length`, cut to it; for the last length all samples, whole.
   SampleSet cut(std::size_t length) const;
   identifiability::WeightAccumulator meter(const Parameters& parameters, const SampleSet& samples) const;
-  /// Maps and counts of the first sample.
+  /// Adds maps and counts of the first sample.
   void look_at_first(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
 
   const CompareProblem& problem_;
-  std::vector<long> lengths_;  // the last: tokens of the data
+  std::vector<long> lengths_;  // the last one is the number of tokens of the data
   int rows_, joint_tokens_, head_;
   std::uint64_t seed_;
   identifiability::WordClasses words_;
-  std::size_t heads_ = 0;  // of the model that has most
+  std::size_t heads_ = 0;  // number in the model that has most
 };
 
-/// Its variables.
+/// Variables that the study stores.
 std::vector<io::Variable> weight_variables();
 
 }  // namespace fluxformer

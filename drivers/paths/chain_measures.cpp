@@ -21,7 +21,7 @@ void append(std::vector<double>& to, const auto& values) {
 }  // namespace
 
 ChainMeasures chain_measures(const std::vector<PosteriorChain>& chains, const PathExamples& test,
-                             const TheoryPoints::Told& theory, const TheoryPoints::Told& limit,
+                             const TheoryPoints::PointResult& theory, const TheoryPoints::PointResult& limit,
                              double width) {
   const auto all = sampled_posterior(chains, test.inputs);
   const auto error = theory_error(all, theory.u, theory.mean, width);

@@ -25,7 +25,7 @@ namespace {
 
 const std::string weights_sampler = "hmc", order_sampler = "wishart";
 
-/// A chain as numbers, and back.
+/// Converts a chain to numbers, and back.
 std::vector<double> packed(const PosteriorChain& chain) {
   std::vector<double> all = {chain.acceptance, chain.step, chain.divergent, chain.order.readout};
   const auto append = [&](const auto& numbers) {
@@ -79,7 +79,7 @@ ChainPoints::ChainPoints(const Settings& settings, PathTasks& tasks, const Theor
   if (sampled_.size() < asked.size())
     throw BadInput("paths.sampled_widths = " + value_text(settings.value("paths.sampled_widths")) +
                    ": each must be one of paths.widths");
-  for (const auto w : sampled_) {  // refused here, not after an hour
+  for (const auto w : sampled_) {  // a width that cannot be drawn is refused here, not after an hour
     const auto network = network_of_width(tasks.heads(), theory.widths()[w]);
     for (const auto& sampler : samplers_)
       if (sampler == order_sampler)
@@ -93,8 +93,8 @@ std::size_t ChainPoints::count() const {
   return theory_.temperatures().size() * sampled_.size() * tasks_.seeds().size() * samplers_.size() * chains_;
 }
 
-ChainPoints::Place ChainPoints::place(std::size_t point) const {
-  Place at{};
+ChainPoints::ChainIndex ChainPoints::index_of(std::size_t point) const {
+  ChainIndex at{};
   const auto next = [&](std::size_t& index, std::size_t size) {
     index = point % size;
     point /= size;
@@ -107,7 +107,7 @@ ChainPoints::Place ChainPoints::place(std::size_t point) const {
   return at;
 }
 
-std::size_t ChainPoints::point(const Place& at) const {
+std::size_t ChainPoints::point(const ChainIndex& at) const {
   return (((at.temperature * sampled_.size() + at.width) * tasks_.seeds().size() + at.seed) *
               samplers_.size() +
           at.sampler) *
@@ -115,10 +115,11 @@ std::size_t ChainPoints::point(const Place& at) const {
          at.chain;
 }
 
-ChainPlan ChainPoints::plan(const Place& at) const {
+ChainPlan ChainPoints::plan(const ChainIndex& at) const {
   auto plan = plan_;
   plan.steps = samplers_[at.sampler] == weights_sampler ? leapfrog_ : walk_;
-  // By value: a chain is the same in any deck that asks for it.
+  // The seed depends on the values, not on their places in the lists: a chain is the same in any deck that
+  // asks for it.
   const auto words = RandomStream(static_cast<std::uint64_t>(tasks_.seeds()[at.seed]), "chain of a posterior")
                          .item(std::bit_cast<std::uint64_t>(theory_.temperatures()[at.temperature]))
                          .item(std::bit_cast<std::uint64_t>(width(at.width)))
@@ -137,7 +138,7 @@ std::size_t ChainPoints::numbers(std::size_t) const {
 }
 
 std::vector<double> ChainPoints::measure(std::size_t point) {
-  const auto at = place(point);
+  const auto at = index_of(point);
   const auto& theory = tasks_.of(tasks_.seeds()[at.seed]);
   const auto network = network_of_width(tasks_.heads(), width(at.width));
   const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
@@ -152,7 +153,8 @@ double ChainPoints::bytes() const {
     const double n = width(sampled_.size() - 1);
     double weights = n * (tasks_.dimension() + 1.0);
     for (const int heads : tasks_.heads()) weights += heads * n * n;
-    all += 8 * weights;  // two points of the phase space, of three vectors each, the start, and a gradient
+    // Two points of the phase space, of three vectors each, the start, and a gradient.
+    all += 8 * weights;
   }
   return sizeof(double) * all;
 }
@@ -166,7 +168,7 @@ std::string ChainPoints::describe() const {
   return text.str();
 }
 
-std::vector<PosteriorChain> ChainPoints::chains(Place at,
+std::vector<PosteriorChain> ChainPoints::chains(ChainIndex at,
                                                 const std::vector<std::vector<double>>& found) const {
   const auto network = network_of_width(tasks_.heads(), width(at.width));
   std::vector<PosteriorChain> all;
@@ -213,8 +215,8 @@ void ChainPoints::add_axes(StudyRecord& record) const {
 
 void ChainPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
                       const std::vector<std::vector<double>>& theory, StudyRecord& record) const {
-  const auto told = [&](std::size_t t, std::size_t w, std::size_t seed) {
-    return theory_.told(theory[theory_.point(t, w, seed)]);
+  const auto result = [&](std::size_t t, std::size_t w, std::size_t seed) {
+    return theory_.result_of(theory[theory_.point(t, w, seed)]);
   };
   const std::size_t limit = theory_.widths().size() - 1;
   for (std::size_t s = 0; s < samplers_.size(); ++s)
@@ -223,10 +225,10 @@ void ChainPoints::add(const std::vector<std::vector<double>>& found, const std::
       double sum = 0;
       for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
         for (std::size_t k = 0; k < sampled_.size(); ++k) {
-          Place at{.temperature = t, .width = k, .seed = seed, .sampler = s, .chain = 0};
+          ChainIndex at{.temperature = t, .width = k, .seed = seed, .sampler = s, .chain = 0};
           places[t * theory_.widths().size() + sampled_[k]] =
               chain_measures(chains(at, found), tasks_.task_of(tasks_.seeds()[seed]).test,
-                             told(t, sampled_[k], seed), told(t, limit, seed), width(k));
+                             result(t, sampled_[k], seed), result(t, limit, seed), width(k));
           for (; at.chain < chains_; ++at.chain) sum += seconds[point(at)];
         }
       for (const auto& [variable, values] : in_a_row(places)) record.add(samplers_[s], variable, values);

@@ -20,14 +20,14 @@ namespace {
 
 const std::string network = stored::network_path;
 
-/// The rows of one seed of a measure.
+/// Appends the rows of one seed of a measure.
 void append_row(std::vector<double>& to, const io::Array& all, std::size_t row) {
   const std::size_t size = all.values.size() / all.shape.front();
   const auto from = all.values.begin() + static_cast<std::ptrdiff_t>(row * size);
   to.insert(to.end(), from, from + static_cast<std::ptrdiff_t>(size));
 }
 
-/// Every size from the file's arrays (path_variables.hpp).
+/// Sizes of a network from the file's arrays (path_variables.hpp).
 LearnerShape shape_of(const io::ArchiveReader& file) {
   const auto projections = file.shape(network + stored::projections.name),
              input = file.shape(network + stored::input_weights.name);
@@ -42,7 +42,7 @@ LearnerShape shape_of(const io::ArchiveReader& file) {
           .key = size(projections[4])};
 }
 
-/// What is given beside a file must be the file's.
+/// Throws BadInput if sizes given in the deck differ from those of the file.
 void require_same_sizes(const Settings& settings, const LearnerShape& shape) {
   for (const auto& [key, size] :
        {std::pair{"paths.layers", shape.layers}, {"paths.heads", shape.heads}, {"paths.key", shape.key}})

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a deck says of the one-shot task: its images, and where queries and keys come from.
+// The source of the one-shot task in a deck: its images, and where queries and keys come from.
 
 #include <cstdint>
 #include <map>
@@ -14,14 +14,15 @@
 
 namespace fluxformer {
 
-/// What a file of `paths.study = train` holds of one seed.
+/// The network of one seed in a file of `paths.study = train`.
 struct TrainedPaths {
   paths::LearnerShape shape;
-  std::vector<double> weights;  ///< by LearnerWeights
+  std::vector<double> weights;  ///< laid out by LearnerWeights
 };
 
-/// Reads all of it, trained on `images`. `purpose` stands before the path in messages. Not collective: reads on this rank. Throws BadInput for a
-/// file without it, a seed that it does not have, or sizes that do not fit.
+/// Reads the networks of the given seeds, trained on `images`. `purpose` stands before the path in messages.
+/// Not collective: reads on this rank. Throws BadInput for a file without networks, a seed that it does not
+/// have, or sizes that do not fit.
 std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const std::string& purpose,
                                                 const std::string& images, const std::vector<long>& seeds);
 
@@ -32,15 +33,15 @@ class OneShotSource {
   OneShotSource(const Settings& settings, const std::vector<long>& seeds);
 
   const paths::OneShotPools& pools() const { return pools_; }
-  /// H_1 .. H_L
+  /// Heads of each layer, H_1 .. H_L.
   const std::vector<int>& heads() const { return heads_; }
-  /// "one-shot omniglot, trained attention"
+  /// Name of the task, e.g. "one-shot omniglot, trained attention".
   const std::string& name() const { return name_; }
-  /// Of a file, or random.
+  /// Attention of a seed: read from a file, or random.
   paths::FrozenAttention attention(long seed) const;
-  /// Of the weights of all seeds; 0 if attention is random.
+  /// Digest of the weights of all seeds; 0 if attention is random.
   std::uint64_t digest() const;
-  /// Weights of a seed; null if attention is random.
+  /// Trained network of a seed; null if attention is random.
   const TrainedPaths* trained(long seed) const;
 
  private:
@@ -51,7 +52,7 @@ class OneShotSource {
   std::string name_;
 };
 
-/// The sizes of a network by paths.width (1 where there is none), .layers, .heads and .key.
+/// Sizes of a network by `width` (1 where there is none), paths.layers, .heads and .key.
 paths::LearnerShape learner_shape(const Settings& settings, int width);
 
 }  // namespace fluxformer

@@ -5,7 +5,7 @@
 namespace fluxformer {
 namespace {
 
-/// What comes after the theory's.
+/// Part of a list that belongs to the points after those of the theory.
 template <typename T>
 std::vector<T> after(const std::vector<T>& all, std::size_t count) {
   return {all.begin() + count, all.end()};

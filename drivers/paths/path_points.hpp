@@ -1,6 +1,7 @@
 #pragma once
 
-// All points of `paths`: the theory's, then, if the posterior is sampled, chains, or trained networks that are pruned.
+// The points of `paths`: first those of the theory, then chains if the posterior is sampled, or trained
+// networks that are pruned.
 
 #include <memory>
 #include <string>
@@ -13,10 +14,10 @@
 
 namespace fluxformer {
 
-/// One sweep over all.
+/// A sweep over all of them.
 class PathPoints final : public SweepPoints {
  public:
-  /// Throws BadInput, on every rank. `tasks` is used, not copied.
+  /// Reads the keys of all points; `tasks` is borrowed. Throws BadInput, on every rank.
   PathPoints(const Settings& settings, PathTasks& tasks);
 
   std::size_t count() const override {
@@ -25,16 +26,16 @@ class PathPoints final : public SweepPoints {
   std::size_t numbers(std::size_t point) const override;
   std::vector<double> measure(std::size_t point) override;
   int ranks_of_point() const override { return ranks_of_point_; }
-  /// The network of paths.attention.
+  /// The file of paths.attention.
   Source source() const override { return source_; }
-  /// Memory of chains.
+  /// Memory of a chain of the widest network, bytes; 0 without chains.
   double bytes() const { return chains_ ? chains_->bytes() : 0; }
 
-  /// Lines for the start and the end of a run.
+  /// Lines for the start (`describe`) and the end (`summary`) of a run.
   std::string describe() const;
   std::string summary(const std::vector<std::vector<double>>& found) const;
   void add_axes(StudyRecord& record);
-  /// `found` and `seconds` by point.
+  /// Adds the measures of all points; `found` and `seconds` are by point.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
            StudyRecord& record) const;
 
@@ -42,7 +43,7 @@ class PathPoints final : public SweepPoints {
   TheoryPoints theory_;
   int ranks_of_point_;
   Source source_;
-  /// One of them, or none.
+  /// Chains or pruned networks; both are null if `paths.study` is theory.
   std::unique_ptr<ChainPoints> chains_;
   std::unique_ptr<PrunePoints> pruned_;
 };

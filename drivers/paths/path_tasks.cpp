@@ -12,7 +12,7 @@ namespace {
 
 using namespace paths;
 
-/// The seeds of paths.draws, if it has any.
+/// Seeds in paths.draws; empty if the key lists none.
 std::vector<long> draws_of(const Settings& settings) {
   const auto& draws = settings.integers("paths.draws");
   if (!draws.empty() && draws.size() != 4)
@@ -22,7 +22,7 @@ std::vector<long> draws_of(const Settings& settings) {
   return draws;
 }
 
-/// paths.noise, unless it is the published one.
+/// The noise of paths.noise; std::nullopt if it is the published one.
 std::optional<double> noise_of(const Settings& settings) {
   const auto& text = settings.word("paths.noise");
   if (text == "published") return {};

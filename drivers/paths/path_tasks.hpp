@@ -24,47 +24,49 @@ struct NetworkPart {
   std::vector<std::vector<int>> kept;  ///< heads of each layer, 0-based
 };
 
-/// paths.seeds, or run.seed alone.
+/// The seeds of paths.seeds, or run.seed alone.
 std::vector<long> path_seeds(const Settings& settings);
 
-/// Seeds, sizes and parts that all tasks of a deck share, and the tasks themselves once they are asked for.
+/// The tasks of a deck, made when they are asked for, and the seeds, sizes and parts that they share.
 class PathTasks {
  public:
-  /// Throws BadInput for settings that fit no task. The ranks of `together` share the examples of each task.
+  /// Reads the keys of the task; `settings` is borrowed. The ranks of `together` share the examples of each
+  /// task. Throws BadInput for settings that fit no task.
   PathTasks(const Settings& settings, MPI_Comm together);
 
-  /// The ranks that share each task.
+  /// Ranks that share each task.
   MPI_Comm together() const { return together_; }
 
   const std::vector<long>& seeds() const { return seeds_; }
   const std::vector<int>& heads() const { return heads_; }
-  /// Hs, of the network.
+  /// Number of attention paths of the network, H_1 ... H_L.
   int paths() const;
-  /// D, of an input token.
+  /// Dimension D of an input token.
   int dimension() const { return dimension_; }
   int test_examples() const { return test_examples_; }
   int examples() const { return examples_; }
-  /// Those whose Gaussian processes are laid beside the whole network's.
+  /// Sub-networks whose Gaussian-process limit is reported for comparison.
   const std::vector<NetworkPart>& parts() const { return parts_; }
-  /// Whether the first path is the one that is made for the task.
+  /// True if the first path is the one that is made for the task.
   bool first_is_good() const { return !one_shot_; }
   /// Names of the further examples of a task (PathTask::further).
   const std::vector<std::string>& further() const { return further_; }
-  /// "markov, four paths"
+  /// Name of the task, e.g. "markov, four paths".
   const std::string& name() const { return name_; }
-  /// Notes of the task, and the axes of its parts and further examples.
+  /// Adds the notes of the task, and the axes of its parts and further examples.
   void describe(StudyRecord& record);
-  /// Memory of the kernels of one seed on each of the ranks that share them.
+  /// Memory of the kernels of one seed on each of the ranks that share them, bytes.
   double kernel_bytes() const;
 
-  /// The task of a seed and its kernels; kept until the end. Collective over `together`.
+  /// Task of a seed with its kernels; kept until the end. Collective over `together`.
   const paths::TaskTheory& of(long seed);
-  /// The task alone: this rank's share of its examples. Not collective.
+  /// Task of a seed without kernels: this rank's share of its examples. Not collective.
   const paths::PathTask& task_of(long seed);
-  /// Of the one-shot task: its trained network, null if there is none; its attention, and the tokens of its training examples.
+  /// Trained network of a seed; null if the task is not one-shot or has none.
   const TrainedPaths* trained(long seed) const { return one_shot_ ? one_shot_->trained(seed) : nullptr; }
-  /// Of the weights that were read, those of all seeds; 0 without a file.
+  /// Digest of the weights that were read, of all seeds; 0 without a file.
   std::uint64_t attention_digest() const { return one_shot_ ? one_shot_->digest() : 0; }
+  /// Attention of the one-shot task, and the tokens of its training examples, for a seed.
   paths::FrozenAttention attention_of(long seed) const { return one_shot_.value().attention(seed); }
   std::function<Eigen::MatrixXd(int)> tokens_of(long seed) const;
 
@@ -75,7 +77,7 @@ class PathTasks {
   MPI_Comm together_;
   std::string name_;
   std::vector<long> seeds_;
-  std::vector<long> draws_;  // of markov: four seeds, or none
+  std::vector<long> draws_;  // markov: four seeds, or none
   std::vector<int> heads_;
   std::vector<NetworkPart> parts_;
   std::vector<std::string> further_;

@@ -26,8 +26,8 @@ using namespace paths;
 
 namespace {
 
-// What a checkpoint holds beside the training of the seed at hand: seeds that are finished, their results and, of this seed,
-// the courses so far and the best weights.
+// Items of a checkpoint beside the training of the present seed: finished seeds, their results and, of this
+// seed, the courses so far and the best weights.
 constexpr io::WholeItem seeds_done{"seeds_done", 0};
 constexpr io::NumbersItem results_so_far{"results"}, courses_so_far{"courses"}, best_so_far{"best_weights"};
 constexpr io::RealItem loss_so_far{"loss_since"};
@@ -36,8 +36,9 @@ class PathTraining final : public Experiment {
  public:
   PathTraining(const Settings& settings, const RunContext& context)
       : settings_(settings), context_(context), seeds_(path_seeds(settings)), source_(settings, seeds_) {}
-  /// Collective.
-  void require_memory_of_all() const {  // weights, gradient, two moments, the best ones and floats; results
+  /// Throws BadInput if weights and results do not fit into the memory. Collective.
+  void require_memory_of_all() const {
+    // Memory for weights, gradient, two moments, the best weights and floats; results.
     const double weights = static_cast<double>(LearnerWeights(shape_).size());
     require_memory(context_.comm, sizeof(double) * weights * (6 + 2 * static_cast<double>(seeds_.size())),
                    "the network of paths.width, .layers, .heads and .key");
@@ -46,12 +47,12 @@ class PathTraining final : public Experiment {
   Report run() override;
 
  private:
-  /// Steps after which it is judged.
+  /// Steps after which the network is evaluated.
   std::vector<double> judged_steps() const;
   void begin(std::size_t seed);
   void restart();
   void checkpoint();
-  /// One step and what is due after it.
+  /// Takes one step and does what is due after it.
   void advance();
   void end_seed();
 
@@ -73,7 +74,7 @@ class PathTraining final : public Experiment {
   std::optional<LearnerTraining> learner_;
   LearnerCourse course_;
   double loss_since_ = 0;
-  std::vector<std::vector<double>> results_;  // of each finished seed, learner_numbers
+  std::vector<std::vector<double>> results_;  // learner_numbers of each finished seed
   std::string continued_;
 };
 

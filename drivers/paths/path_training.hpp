@@ -8,7 +8,7 @@
 
 namespace fluxformer {
 
-/// Collective; throws BadInput (agreed).
+/// Makes the experiment. Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

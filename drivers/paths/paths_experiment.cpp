@@ -26,7 +26,7 @@ class AttentionPaths final : public Experiment {
  public:
   AttentionPaths(const Settings& settings, const RunContext& context, Communicator together)
       : settings_(settings), context_(context), together_(std::move(together)) {}
-  /// Collective.
+  /// Throws BadInput if kernels and chains do not fit into the memory. Collective.
   void require_memory_of_all() const {
     require_memory(context_.comm, tasks_.kernel_bytes() * static_cast<double>(tasks_.seeds().size()),
                    "the kernels of " + std::to_string(tasks_.paths()) + " paths between " +
@@ -49,7 +49,7 @@ class AttentionPaths final : public Experiment {
   PointSweep sweep_{settings_, context_, frame_, points_};
 };
 
-/// The ranks that share a point with this one. Collective.
+/// Ranks that share a point with this one. Collective.
 Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const int together = settings.word("paths.study") == "theory" ? settings.count("paths.ranks_point") : 1;

@@ -8,8 +8,8 @@
 
 namespace fluxformer {
 
-/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it
-/// is collective and throws BadInput (agreed).
+/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
+/// collective and throws BadInput (agreed).
 void describe_paths(io::Description& description);
 std::unique_ptr<Experiment> make_paths(const Settings& settings, const RunContext& context);
 

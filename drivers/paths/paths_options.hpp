@@ -6,12 +6,12 @@
 
 namespace fluxformer {
 
-/// Where images, queries and keys come from.
+/// Declares the keys that say where images, queries and keys come from.
 void declare_one_shot(Options& options);
-/// How a network is trained.
+/// Declares the keys of the training of a network.
 void declare_path_training(Options& options);
 
-/// Declares them all, and those of every run.
+/// Declares all keys of `paths`, and those of every run.
 void declare_paths(Options& options);
 
 }  // namespace fluxformer

@@ -12,21 +12,23 @@
 
 namespace fluxformer {
 
-/// One point for each seed. The theory's scores are those of its smallest width at the first temperature.
+/// The trained networks as points, one for each seed. The theory's scores are those of its smallest width at
+/// the first temperature.
 class PrunePoints final : public SweepPoints {
  public:
-  /// Throws BadInput, on every rank, unless the task has trained networks. `tasks` is used, not copied.
+  /// Reads the keys of pruning; `tasks` is borrowed. Throws BadInput, on every rank, unless the task has
+  /// trained networks.
   PrunePoints(const Settings& settings, PathTasks& tasks, double width, double temperature);
 
   std::size_t count() const override { return tasks_.seeds().size(); }
   std::size_t numbers(std::size_t point) const override;
   std::vector<double> measure(std::size_t point) override;
 
-  /// For the start and the end of a run.
+  /// Lines for the start (`describe`) and the end (`summary`) of a run.
   std::string describe() const;
   std::string summary(const std::vector<std::vector<double>>& found) const;
   void add_axes(StudyRecord& record) const;
-  /// `found` by seed.
+  /// Adds the measures of all seeds; `found` holds the results by seed.
   void add(const std::vector<std::vector<double>>& found, StudyRecord& record) const;
 
  private:

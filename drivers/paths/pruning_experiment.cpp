@@ -23,27 +23,26 @@ void declare_pruning(Options& options) {
   declare_compared(options);
   declare({.name = "pruning.examples",
            .fallback = 400L,
-           .doc =
-               "P, further samples by which heads are judged; their classes are split in two halves for the "
-               "theory of attention paths",
+           .doc = "number P of further samples on which heads are scored; their classes are split into two "
+                  "halves for the theory of attention paths",
            .unit = "samples",
            .minimum = 4});
   declare({.name = "pruning.width",
            .fallback = 10.0,
-           .doc = "width N of the theory whose order parameters give the scores",
+           .doc = "width N in the theory whose order parameters give the scores",
            .minimum = 1e-6});
   declare({.name = "pruning.temperature",
            .fallback = 0.5,
-           .doc = "noise variance T of its targets",
+           .doc = "noise variance T of the targets in the theory",
            .minimum = 1e-12});
-  declare(
-      {.name = "pruning.most_paths",
-       .fallback = 64L,
-       .doc = "heads of all layers multiplied, at most: the theory's cost grows with the square of the paths",
-       .minimum = 1});
+  declare({.name = "pruning.most_paths",
+           .fallback = 64L,
+           .doc = "largest number of attention paths (product of the heads of all layers): the cost of the "
+                  "theory grows with its square",
+           .minimum = 1});
   declare({.name = "pruning.random_orders",
            .fallback = 10L,
-           .doc = "random orders in which heads are silenced, beside those by scores",
+           .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
            .minimum = 0,
            .maximum = 1000});
   declare_compare_run(options, "pruning.h5");
@@ -63,12 +62,12 @@ class Pruning final : public Comparison {
   std::string summary() const override { return summary_; }
 
  private:
-  /// Attention paths of further samples, and mean entropies and slopes of the heads on them.
-  struct Judged {
+  /// Attention paths of the further samples, and mean entropies and slopes of the heads on them.
+  struct HeadStatistics {
     PathTask task;
     std::vector<double> entropies = {}, sensitivities = {};
   };
-  Judged judge(const Parameters& parameters) const;
+  HeadStatistics head_statistics(const Parameters& parameters) const;
   double accuracy(const Parameters& parameters) const;
 
   const CompareProblem& problem_;
@@ -106,7 +105,7 @@ void Pruning::begin(StudyRecord& record) {
   add_pruning_axes(record, heads_, random_, {width_, temperature_});
 }
 
-Pruning::Judged Pruning::judge(const Parameters& parameters) const {
+Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) const {
   const auto samples = further_.with(further_.members(), 1);
   const auto probe = problem_.probe(parameters, 1);
   ModelHeads heads(*probe);
@@ -139,18 +138,18 @@ Pruning::Judged Pruning::judge(const Parameters& parameters) const {
       },
       inputs, worth, targets);
   const auto rows = static_cast<Eigen::Index>(samples.size());
-  Judged judged{.task = {.heads = heads_, .dimension = parameters.spec.width}};
-  judged.task.path_names.resize(paths);
-  auto& known = judged.task.train;
+  HeadStatistics statistics{.task = {.heads = heads_, .dimension = parameters.spec.width}};
+  statistics.task.path_names.resize(paths);
+  auto& known = statistics.task.train;
   known.inputs =
       Eigen::Map<const RowMatrix>(inputs.numbers().data(), rows, static_cast<Eigen::Index>(paths * width));
   known.inputs *= std::sqrt(static_cast<double>(known.inputs.size())) / known.inputs.norm();
   known.targets = Eigen::Map<const Eigen::VectorXd>(targets.numbers().data(), rows);
   for (std::size_t h = 0; h < all; ++h) {
-    judged.entropies.push_back(worth.mean(h));
-    judged.sensitivities.push_back(worth.mean(all + h));
+    statistics.entropies.push_back(worth.mean(h));
+    statistics.sensitivities.push_back(worth.mean(all + h));
   }
-  return judged;
+  return statistics;
 }
 
 double Pruning::accuracy(const Parameters& parameters) const {
@@ -170,15 +169,15 @@ double Pruning::accuracy(const Parameters& parameters) const {
 
 void Pruning::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  const auto judged = judge(parameters);
-  HeadWorth worth{.theory = std::vector<double>(judged.entropies.size()),
-                  .entropies = judged.entropies,
-                  .sensitivities = judged.sensitivities};
-  // Rank 0's scores are those of all: orders must not differ by round-off.
+  const auto statistics = head_statistics(parameters);
+  HeadWorth worth{.theory = std::vector<double>(statistics.entropies.size()),
+                  .entropies = statistics.entropies,
+                  .sensitivities = statistics.sensitivities};
+  // All ranks take rank 0's scores: orders must not differ by round-off.
   const int rank = mpi::rank(problem_.comm());
   collectively(problem_.comm(), [&] {
     if (rank != 0) return;
-    const TaskTheory theory(judged.task);
+    const TaskTheory theory(statistics.task);
     worth.theory =
         head_scores(theory.solve(network_of_width(heads_, width_), temperature_).order.u.front(), heads_);
   });

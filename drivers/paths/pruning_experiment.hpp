@@ -12,9 +12,9 @@ namespace fluxformer {
 /// Declares the keys of `pruning`.
 void declare_pruning(Options& options);
 
-/// Collective; throws BadInput (agreed).
+/// Makes the experiment. Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context);
-/// What its files hold.
+/// Describes the contents of the experiment's files.
 void describe_pruning(io::Description& description);
 
 }  // namespace fluxformer

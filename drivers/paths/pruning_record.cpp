@@ -34,7 +34,7 @@ std::size_t most_heads(const std::vector<int>& heads) {
   return static_cast<std::size_t>(*std::ranges::max_element(heads));
 }
 
-/// The accuracies of one order.
+/// Accuracies of one order of silencing.
 std::span<const double> curve(const PruningNumbers& numbers, const std::vector<int>& heads,
                               std::size_t order) {
   const std::size_t each = heads_of(heads) + 1;
@@ -55,7 +55,7 @@ PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& he
       in_rising_order(worth.theory, heads), in_rising_order(negative(worth.theory), heads),
       in_rising_order(focus, heads), in_rising_order(worth.sensitivities, heads)};
   for (std::size_t k = 0; k < random; ++k) orders.push_back(random_order(heads, seed, k));
-  std::map<std::vector<std::pair<int, int>>, double> known;  // by the heads that are gone, in any order
+  std::map<std::vector<std::pair<int, int>>, double> known;  // accuracy by the set of heads that are gone
   const auto once = [&](std::span<const HeadPlace> lost) {
     std::vector<std::pair<int, int>> gone;
     gone.reserve(lost.size());

@@ -22,7 +22,7 @@ namespace {
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 constexpr const char* group = "theory";
 
-/// The single numbers of a point, in this order.
+/// Variables with one number for each point, in the order in which `solved` puts them.
 const std::vector<io::Variable> singles = {
     stored::accuracy,      stored::draw_accuracy,   stored::bias_error,   stored::variance_error,
     stored::action,        stored::energy,          stored::readout,      stored::gradient,
@@ -33,7 +33,8 @@ void append(std::vector<double>& to, const Eigen::VectorXd& values) {
   to.insert(to.end(), values.data(), values.data() + values.size());
 }
 
-/// The correlation in U of the path "good", the first of every task, with "denoising"; NaN if there is none.
+/// Correlation in U of the path "good", the first of every task, with "denoising"; NaN if there is no such
+/// path.
 double good_denoising(const Eigen::MatrixXd& u, const std::vector<std::string>& names) {
   const auto place = std::ranges::find(names, "denoising");
   if (place == names.end()) return missing_value;
@@ -56,7 +57,7 @@ TheoryPoints::TheoryPoints(const Settings& settings, PathTasks& tasks)
   widths_.push_back(no_limit);
 }
 
-TheoryPoints::Place TheoryPoints::place(std::size_t point) const {
+TheoryPoints::PointParameters TheoryPoints::parameters_of(std::size_t point) const {
   const std::size_t seeds = tasks_.seeds().size(), width = point / seeds % widths_.size();
   return {.temperature = temperatures_[point / seeds / widths_.size()],
           .width = widths_[width],
@@ -71,10 +72,10 @@ std::size_t TheoryPoints::point(std::size_t temperature, std::size_t width, std:
 std::size_t TheoryPoints::numbers(std::size_t point) const {
   return singles.size() + layers_ + 2 + layers_ * paths_ * paths_ + layers_ * most_heads_ + all_heads_ +
          components_ + 2 * static_cast<std::size_t>(tasks_.test_examples()) + tasks_.further().size() +
-         (place(point).limit ? tasks_.parts().size() : 0);
+         (parameters_of(point).limit ? tasks_.parts().size() : 0);
 }
 
-std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theory,
+std::vector<double> TheoryPoints::solved(const PointParameters& at, const TaskTheory& theory,
                                          const OrderParameters& order, const SaddlePoint& saddle) const {
   const auto& u = order.u.front();
   const auto [judged, further] = theory.evaluate_all(u, at.temperature);
@@ -114,7 +115,7 @@ std::vector<double> TheoryPoints::solved(const Place& at, const TaskTheory& theo
 }
 
 std::vector<double> TheoryPoints::measure(std::size_t point) {
-  const auto at = place(point);
+  const auto at = parameters_of(point);
   const auto& theory = tasks_.of(at.seed);
   if (!at.limit) {
     const auto saddle = theory.solve(network_of_width(tasks_.heads(), at.width), at.temperature);
@@ -134,7 +135,7 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
   return all;
 }
 
-TheoryPoints::Told TheoryPoints::told(const std::vector<double>& numbers) const {
+TheoryPoints::PointResult TheoryPoints::result_of(const std::vector<double>& numbers) const {
   const auto paths = static_cast<Eigen::Index>(paths_), tests = Eigen::Index{tasks_.test_examples()};
   const std::size_t order = singles.size() + layers_ + 2,
                     mean =
@@ -203,7 +204,7 @@ void TheoryPoints::add(const std::vector<std::vector<double>>& found, const std:
                        StudyRecord& record) const {
   const auto tests = static_cast<std::size_t>(tasks_.test_examples());
   std::vector<std::pair<io::Variable, std::size_t>>
-      lists;  // measures and how many numbers each point has of them
+      lists;  // variables, and how many numbers of each a point has
   lists.reserve(singles.size() + 8);
   for (const auto& one : singles) lists.emplace_back(one, 1);
   lists.insert(lists.end(), {{stored::virial, layers_ + 2},

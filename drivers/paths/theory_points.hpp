@@ -12,52 +12,53 @@
 
 namespace fluxformer {
 
-/// In the order temperature, width, seed, the last one fastest, so that each rank meets few of the seeds. The last width is
-/// infinite: the Gaussian process.
+/// The points of the theory, in the order temperature, width, seed, the last one fastest, so that each rank
+/// meets few of the seeds. The last width is infinite: the Gaussian process.
 class TheoryPoints final : public SweepPoints {
  public:
-  /// Throws BadInput, on every rank. `tasks` is used, not copied.
+  /// Reads the keys of the theory; `tasks` is borrowed. Throws BadInput, on every rank.
   TheoryPoints(const Settings& settings, PathTasks& tasks);
 
   std::size_t count() const override { return temperatures_.size() * widths_.size() * tasks_.seeds().size(); }
   std::size_t numbers(std::size_t point) const override;
-  /// Collective over the ranks that share a task.
+  /// Computes the results of a point. Collective over the ranks that share a task.
   std::vector<double> measure(std::size_t point) override;
   const std::vector<double>& temperatures() const { return temperatures_; }
   const std::vector<double>& widths() const { return widths_; }
-  /// The place of a point.
+  /// Index of a point.
   std::size_t point(std::size_t temperature, std::size_t width, std::size_t seed) const;
-  /// What the numbers of a point say.
-  struct Told {
+  /// Results of a point that comparisons with samples use.
+  struct PointResult {
     double accuracy;
     Eigen::MatrixXd u;     ///< U_1
-    Eigen::VectorXd mean;  ///< of the predictor of each test example
+    Eigen::VectorXd mean;  ///< mean of the predictor at each test example
   };
-  /// Of the numbers that `measure` gave.
-  Told told(const std::vector<double>& numbers) const;
-  /// One line for the start of a run.
+  /// Reads them from the numbers that `measure` gave.
+  PointResult result_of(const std::vector<double>& numbers) const;
+  /// Description in one line, for the start of a run.
   std::string describe() const;
-  /// One line for the end: mean accuracies over seeds.
+  /// Result in one line, for the end of a run: mean accuracies over seeds.
   std::string summary(const std::vector<std::vector<double>>& found) const;
 
-  /// The axes of the measures, and what they are called.
+  /// Adds the axes of the measures, and the notes of the task.
   void add_axes(StudyRecord& record);
-  /// Puts the measures of all points into the record; `found` and `seconds` by point.
+  /// Adds the measures of all points to the record; `found` and `seconds` are by point.
   void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
            StudyRecord& record) const;
 
  private:
-  /// By width; only for tasks with further examples, the first of them for validation.
+  /// Test accuracy by width at the temperature of best validation accuracy; only for tasks with further
+  /// examples, the first of which are for validation.
   std::vector<double> chosen_accuracies(const std::vector<std::vector<double>>& found,
                                         std::size_t seed) const;
 
-  struct Place {
+  struct PointParameters {
     double temperature, width;
     long seed;
-    bool limit;  // of infinite width
+    bool limit;  // true: of infinite width
   };
-  Place place(std::size_t point) const;
-  std::vector<double> solved(const Place& at, const paths::TaskTheory& theory,
+  PointParameters parameters_of(std::size_t point) const;
+  std::vector<double> solved(const PointParameters& at, const paths::TaskTheory& theory,
                              const paths::OrderParameters& order, const paths::SaddlePoint& saddle) const;
 
   PathTasks& tasks_;
@@ -65,7 +66,7 @@ class TheoryPoints final : public SweepPoints {
   std::size_t components_, layers_, paths_, most_heads_, all_heads_;
 };
 
-/// What a file holds of them.
+/// Measures and coordinates that a file can hold.
 std::vector<io::Variable> theory_measures();
 std::vector<io::Variable> theory_coordinates();
 

@@ -30,8 +30,8 @@ void declare_scaling(Options& options) {
            .choices = {"evolve", "train"}});
   declare({.name = "scaling.mode",
            .fallback = std::string("strong"),
-           .doc = "strong: the problem of the deck is split over all ranks; weak: it is the problem per rank "
-                  "and grows along scaling.over",
+           .doc = "strong: the problem of the deck is split over all ranks; weak: the deck gives the problem "
+                  "per rank, which grows along scaling.over",
            .choices = {"strong", "weak"}});
   declare({.name = "scaling.over",
            .fallback = std::string("depth"),
@@ -82,13 +82,13 @@ class ScalingExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// What this rank has done since begin_repetition; writes the checkpoint.
+  /// Work of this rank since begin_repetition; writes the checkpoint.
   Repetition end_repetition();
-  /// A base name for checkpoints that leaves those of other runs untouched.
+  /// Base name for checkpoints that leaves those of other runs untouched.
   std::string trial() const { return settings_.word("output.file") + ".trial"; }
-  /// Bytes of the last checkpoint, which is then removed. Collective.
+  /// Removes the last checkpoint and returns its size in bytes. Collective.
   double remove_checkpoints() const;
-  /// All ranks start counting together.
+  /// Lets all ranks start counting together. Collective.
   void begin_repetition() const;
 
   Settings settings_;

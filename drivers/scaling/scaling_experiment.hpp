@@ -7,11 +7,12 @@
 
 namespace fluxformer {
 
-/// Declares the keys of `scaling`: those of `evolve` and `train`, which count only for the scaling.workload they belong to, plus its own.
+/// Declares the keys of `scaling`: those of `evolve` and `train`, which count only for the scaling.workload
+/// they belong to, and those of `scaling` alone.
 void declare_scaling(Options& options);
 
-/// Entries of the registry (ExperimentEntry): what its files hold, and the run. Making it is collective and
-/// throws BadInput (agreed).
+/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
+/// collective and throws BadInput (agreed).
 void describe_scaling(io::Description& description);
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context);
 

@@ -21,14 +21,14 @@
 namespace fluxformer {
 namespace {
 
-constexpr int product_side = 768;  // three matrices of 2 to 5 MB: beyond the caches near a core
+constexpr int product_side = 768;  // rows of three matrices of 2 to 5 MB: beyond the caches near a core
 
 std::vector<double> least_median_greatest(const std::vector<double>& numbers) {
   const auto [least, median, greatest] = spread_of(numbers);
   return {least, median, greatest};
 }
 
-/// One number of each rank. Collective.
+/// Gathers one number of each rank. Collective.
 std::vector<double> gathered(double mine, MPI_Comm comm) {
   std::vector<double> all(mpi::size(comm));
   check_mpi(MPI_Allgather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm));
@@ -49,9 +49,10 @@ long nodes_of(MPI_Comm comm) {
   return std::lround(std::accumulate(first.begin(), first.end(), 0.0));
 }
 
-constexpr int trials = 15, in_a_row = 10;  // for a single message the other rank may be waiting already
+constexpr int trials = 15,
+              in_a_row = 10;  // several in a row: for a single message the other rank may be waiting already
 
-/// Medians over trials of the time that `once` takes on rank 0, one for each size, after a trial that does not
+/// Medians over trials of the time that `once` takes on rank 0, one for each size; a first trial does not
 /// count.
 template <class Once>
 std::vector<double> medians(const std::vector<double>& bytes, MPI_Comm comm, Once&& once) {
@@ -71,8 +72,8 @@ std::vector<double> medians(const std::vector<double>& bytes, MPI_Comm comm, Onc
   return result;
 }
 
-/// Seconds that messages of these sizes take from the first rank to the last, median of half round trips; NaN
-/// with one rank. Collective; the same on all ranks.
+/// Seconds that messages of these sizes take from the first rank to the last: medians of half round trips;
+/// NaN with one rank. Collective; the same on all ranks.
 std::vector<double> message_times(const std::vector<double>& bytes, MPI_Comm comm) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   if (ranks == 1) return std::vector<double>(bytes.size(), missing_value);
@@ -90,7 +91,7 @@ std::vector<double> message_times(const std::vector<double>& bytes, MPI_Comm com
   return seconds;
 }
 
-/// Seconds of an MPI_Allreduce (sum of doubles) of these sizes, median; NaN with one rank. Collective; the
+/// Seconds of an MPI_Allreduce (sum of doubles) of these sizes: medians; NaN with one rank. Collective; the
 /// same on all ranks.
 std::vector<double> sum_times(const std::vector<double>& bytes, MPI_Comm comm) {
   if (mpi::size(comm) == 1) return std::vector<double>(bytes.size(), missing_value);
@@ -223,7 +224,8 @@ void ScalingRecord::write_machine(ScalingFile& file) const {
 
 std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
   const std::size_t repetitions = repetitions_.size();
-  const auto flops = sums([](const Repetition& r) { return r.work.flops; });  // padded texts: steps differ
+  const auto flops = sums(
+      [](const Repetition& r) { return r.work.flops; });  // for each repetition: steps of padded texts differ
   std::vector<double> step, rate, count(repetitions);
   for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
     step.push_back(std::ranges::max(row) / steps_);

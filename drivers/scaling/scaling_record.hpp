@@ -14,10 +14,10 @@
 
 namespace fluxformer {
 
-/// For one rank or, once gathered, for all ranks in order.
+/// A repetition of the timed steps, on one rank.
 struct Repetition {
-  WorkCounts work;            ///< of all its steps
-  double checkpoint_seconds;  ///< of the checkpoint after them
+  WorkCounts work;            ///< work of all steps
+  double checkpoint_seconds;  ///< time of the checkpoint after them, s
 };
 
 class ScalingFile;
@@ -25,23 +25,23 @@ class ScalingFile;
 /// The repetitions of all ranks, the properties of the machine, and the file made of both.
 class ScalingRecord {
  public:
-  /// All borrowed.
+  /// Starts an empty record; all arguments are borrowed.
   ScalingRecord(const Settings& settings, const RunContext& context, const ScalingWorkload& workload);
 
-  /// Collective: adds a repetition.
+  /// Adds a repetition of all ranks. Collective.
   void add(const Repetition& mine);
-  /// Collective: measures the machine, if scaling.machine is set.
+  /// Measures the machine if scaling.machine is set. Collective.
   void measure_machine();
-  /// Bytes of a checkpoint.
+  /// Sets the size of a checkpoint in bytes.
   void set_checkpoint_bytes(double bytes) { checkpoint_bytes_ = bytes; }
-  /// Collective: writes output.file, claimed by `claim`. Returns a summary of a few lines.
+  /// Writes output.file, claimed by `claim`, and returns a summary of a few lines. Collective.
   std::string finish(std::unique_ptr<io::PartFile> claim);
 
  private:
-  /// `number` of each repetition, [repetition][rank].
+  /// Values of `number` for each repetition and rank, [repetition][rank].
   template <class Number>
   std::vector<std::vector<double>> of_all(Number&& number) const;
-  /// The same summed over ranks, per step, for each repetition.
+  /// Sums of `number` over ranks, per step, for each repetition.
   template <class Number>
   std::vector<double> sums(Number&& number) const;
   void describe_problem(ScalingFile& file) const;
@@ -51,7 +51,7 @@ class ScalingRecord {
   const Settings& settings_;
   const RunContext& context_;
   const ScalingWorkload& workload_;
-  double steps_;                                      // of a repetition
+  double steps_;                                      // in a repetition
   std::vector<std::vector<Repetition>> repetitions_;  // by repetition and rank
   double checkpoint_bytes_ = 0;
   std::vector<double> peak_;  // by rank

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `scaling` stores: /scaling.
+// Variables of `scaling`, in /scaling.
 
 #include "io/axes.hpp"
 #include "io/variable.hpp"
@@ -51,7 +51,7 @@ inline const io::Variable step_seconds{
                     "time of a message from the first rank to the last; NaN with one rank"},
     sum_seconds{"sum_seconds", {"message_bytes"}, "s", "time of a sum over all ranks; NaN with one rank"};
 
-// Of each phase, in /scaling/<phase>.
+// Variables and attributes of each phase, in /scaling/<phase>.
 inline const io::Variable phase_seconds{
     "seconds",
     {"repetition", "extent_3"},

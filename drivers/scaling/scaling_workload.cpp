@@ -71,7 +71,7 @@ class Training final : public ScalingWorkload {
   long batch_;
 };
 
-/// End time for an equation, long enough for the steps whatever their size (at most four times forward
+/// End time of an equation, long enough for the steps whatever their size (at most four times forward
 /// Euler's, c dt/h = 1).
 double time_for(const Settings& settings, long cells, long layers, long steps) {
   const double dt = settings.real("evolve.dt"), c = settings.real("equation.c");

@@ -26,7 +26,7 @@ void MaskedTraining::mask(Batch& batch) const {
 }
 
 SampleSet MaskedTraining::masked(const SampleSet& samples) const {
-  // The same vocabulary in both splits; every split has its own number of words in a sample.
+  // The vocabulary is the same in both splits; every split has its own number of words in a sample.
   const WordMasking of_split(samples.data(), masking_.share());
   const double mean = of_split.mean_count(samples.members());
   if (mean == 0)
@@ -42,7 +42,7 @@ CountedGuesses MaskedTraining::counted(const SampleSet& test) const {
   const auto numbers = static_cast<std::size_t>(train_.features());
   std::array<double, 2> right{0, 0};
   masked(test).for_batches([&](const Batch& batch) {
-    if (test.line().rank() != 0) return;  // its ranks see the same batch
+    if (test.line().rank() != 0) return;  // all ranks of a line see the same batch
     const std::size_t each = batch.input.size() / batch.label.size();
     for (const auto& word : batch.masked) {
       const auto at =

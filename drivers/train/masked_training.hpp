@@ -12,27 +12,29 @@
 
 namespace fluxformer {
 
-/// Shares of the masked test words that guesses get right which only count words.
+/// Shares of the masked test words that are right by guesses which only count words.
 struct CountedGuesses {
-  double unigram = 0;  ///< always the most frequent word
-  double bigram =
-      0;  ///< the word that most often follows the one before, if that is visible; else the unigram
+  /// Guesses the most frequent word every time.
+  double unigram = 0;
+  /// Guesses the word that most often follows the one before, if that is visible; else the unigram.
+  double bigram = 0;
 };
 
-/// Masks the batches of a training: other words each time. Those of evaluations stay masked as they are, whatever the seed.
+/// Masking of a training: the batches mask other words each time; samples for evaluations stay masked as they
+/// are, whatever the seed.
 class MaskedTraining {
  public:
-  /// `train`, borrowed, and its samples `members` to be trained on. Throws BadInput if its tokens are not words, or if they
-  /// have none that can be masked.
+  /// Masks `train` (borrowed), of which `members` are the samples to be trained on. Throws BadInput if the
+  /// tokens are not words, or if the samples have none that can be masked.
   MaskedTraining(const Settings& settings, const data::Dataset& train,
                  const std::vector<std::size_t>& members);
 
   const MaskVocabulary& vocabulary() const { return masking_.vocabulary(); }
-  /// A batch of a step.
+  /// Masks the batch of a step.
   void mask(Batch& batch) const;
-  /// Samples for an evaluation. Throws BadInput if they have no words that can be masked.
+  /// Masked samples for an evaluation. Throws BadInput if they have no words that can be masked.
   SampleSet masked(const SampleSet& samples) const;
-  /// Guesses fitted to the training samples, on these test samples. Collective over their ranks.
+  /// Shares of guesses fitted to the training samples, on these test samples. Collective over their ranks.
   CountedGuesses counted(const SampleSet& test) const;
 
  private:

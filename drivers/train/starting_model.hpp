@@ -18,26 +18,29 @@
 
 namespace fluxformer {
 
-/// Whether train.objective = masked.
+/// True if train.objective = masked.
 bool guesses_words(const Settings& settings);
-/// train.objective, train.loss, train.label_smoothing.
+/// The loss of train.objective, train.loss and train.label_smoothing.
 Loss loss_of_settings(const Settings& settings);
 
-/// distill.hidden, distill.attention.
+/// The weights of distill.hidden and distill.attention.
 Distillation::Weights distillation_weights(const Settings& settings);
-/// The words of the model's table: those of the data, and the mask if it is none of them. Empty where they have no names.
+/// Words of the model's table: those of the data, and the mask if it is none of them. Empty where words have
+/// no names.
 std::vector<std::string> words_of_model(const data::Dataset& data,
                                         const std::optional<MaskedTraining>& masked);
-/// The model in distill.teacher, for these data; none without one. Collective; throws BadInput.
+/// Reads the model in distill.teacher and adapts it to these data; std::nullopt without a teacher.
+/// Collective; throws BadInput.
 std::optional<Parameters> read_teacher(const Settings& settings, const data::Dataset& data,
                                        const std::optional<MaskedTraining>& masked, MPI_Comm comm);
 
-/// What the data and the task decide of the model. Throws BadInput.
+/// Input shape and heads that the data and the task require of the model. Throws BadInput.
 InputShape model_input(const Settings& settings, const data::Dataset& data,
                        const std::optional<MaskedTraining>& masked);
 
-/// Like make_parameters, with the heads that the task needs: from a model file what fits is kept, else the teacher's embedding,
-/// final norm and heads are copied if distill.copy says so. Collective; throws BadInput.
+/// Makes parameters as make_parameters does, with the heads that the task needs. From a model file what fits
+/// is kept; otherwise the teacher's embedding, final norm and heads are copied if distill.copy says so.
+/// Collective; throws BadInput.
 AdaptedModel starting_model(const Settings& settings, const data::Dataset& data,
                             const std::optional<MaskedTraining>& masked,
                             const std::optional<Parameters>& teacher, const ShareOf& share, MPI_Comm comm);

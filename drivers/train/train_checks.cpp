@@ -50,12 +50,13 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data) {
 
 void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
                                 const KeptStates& kept) {
-  // Values, gradient, variables, two moments; and the weights of another stage on their way into a file.
+  // Copies of the parameters: values, gradient, variables, two moments; and the weights of another stage on
+  // their way into a file.
   const double copies = kept.one_stage ? 5 : 6;
-  constexpr double of_each_cell =
-      64;  // bytes for its place among the weights and for what refers to its state
-  // The state of a batch at the entry of every depth cell (adjoints may keep fewer: of every layer), and one hidden
-  // layer of the reaction.
+  // Bytes for the place of a cell among the weights and for what refers to its state.
+  constexpr double of_each_cell = 64;
+  // The states: that of a batch at the entry of every depth cell (adjoints may keep fewer: of every layer),
+  // and one hidden layer of the reaction.
   const auto& spec = parameters.spec;
   const auto depth = equation_spec(settings, spec).depth;
   const int cells = kept.cells.count(),

@@ -9,10 +9,12 @@
 
 namespace fluxformer {
 
-/// Throws BadInput for diffusion in depth, schemes in depth, and ranks over depth. Not collective.
+/// Throws BadInput for keys that a training does not support: diffusion in depth, schemes in depth, and ranks
+/// over depth. Not collective.
 void refuse_what_training_ignores(const Settings& settings);
 
-/// The data determine the token lattice: throws BadInput for different mesh.tokens_*. Not collective.
+/// Throws BadInput for mesh.tokens_* that differ from the token lattice of the data, which determine it. Not
+/// collective.
 void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 
 /// The largest kappa for which explicit steps through depth are stable, kappa (h/c) axes <= 1/2
@@ -20,15 +22,15 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 /// Not collective.
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line);
 
-/// What a rank keeps of the states of its micro-batches.
+/// States of its micro-batches that a rank keeps.
 struct KeptStates {
-  DepthRange cells;             ///< of its stage
-  int micro_batches = 1;        ///< at a time
-  int tokens = 0, samples = 0;  ///< of a slab
-  bool one_stage = true;        ///< the only one of the depth
+  DepthRange cells;             ///< cells of the rank's stage
+  int micro_batches = 1;        ///< micro-batches kept at a time
+  int tokens = 0, samples = 0;  ///< size of a slab
+  bool one_stage = true;        ///< true if the depth is one stage
 };
-/// Refuses a training whose parameters, with gradient and moments, and whose states do not fit into the memory of a rank, or
-/// into run.memory. Collective over `comm`.
+/// Refuses a training whose parameters, with gradient and moments, and whose states do not fit into the
+/// memory of a rank, or into run.memory. Collective over `comm`.
 void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
                                 const KeptStates& states);
 

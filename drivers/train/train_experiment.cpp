@@ -21,8 +21,8 @@
 namespace fluxformer {
 namespace {
 
-// What a checkpoint holds of the best weights so far.
-constexpr io::RealItem best_accuracy{"best", -1, 1 + 1e-9};  // a sum of shares: 1 but for round-off
+// Items of a checkpoint for the best weights so far.
+constexpr io::RealItem best_accuracy{"best", -1, 1 + 1e-9};  // from a sum of shares: 1 but for round-off
 constexpr io::WholeItem best_epoch{"best_epoch", 0};
 
 class TrainExperiment final : public Experiment {
@@ -32,11 +32,11 @@ class TrainExperiment final : public Experiment {
   Report run() override;
 
  private:
-  /// Whether the output is that of the stopped run.
+  /// True if the output is that of the stopped run.
   bool continues_output() const;
   void restart(const io::CheckpointReader& from);
   void checkpoint(const TrainRecord& record);
-  /// One step and everything due after it; false when asked to stop.
+  /// Takes one step and does everything due after it; returns false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
   void end_epoch(TrainRecord& record);
   std::string summary(const TrainRecord& record) const;
@@ -45,7 +45,7 @@ class TrainExperiment final : public Experiment {
   RunContext context_;
   RunFrame frame_{settings_, context_};
   TrainProblem problem_;
-  // of the run
+  // State of the run.
   double best_ = -1;  ///< accuracy on the validation samples
   long best_epoch_ = 0;
   long checkpointed_ = -1;  ///< steps of the newest checkpoint

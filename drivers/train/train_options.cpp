@@ -16,19 +16,19 @@ void declare_objective(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "train.objective",
            .fallback = std::string("classes"),
-           .doc = "what is learnt: the classes of samples, or masked words, which a word head guesses",
+           .doc = "what the model learns: the classes of samples, or masked words, which a word head guesses",
            .choices = {"classes", "masked"}});
   declare({.name = "train.masked",
            .fallback = 0.15,
-           .doc = "share of the words of a text that are to be guessed: 80 % of them are replaced by <mask>, "
-                  "10 % by any word",
+           .doc = "fraction of the words of a text that are to be guessed: 80 % of them are replaced by "
+                  "<mask>, 10 % by a random word",
            .minimum = 0,
            .maximum = 1,
            .above_minimum = true,
            .when = When{"train.objective", "masked"}});
   declare({.name = "train.word_matrix",
            .fallback = std::string("tied"),
-           .doc = "output matrix of a new word head: the word table of the embedding, or its own",
+           .doc = "output matrix of a new word head: the word table of the embedding, or a matrix of its own",
            .choices = {"tied", "own"},
            .when = When{"train.objective", "masked"}});
 }
@@ -44,7 +44,7 @@ void declare_regularisation(Options& options) {
            .fallback = 0.0,
            .doc =
                "strength of data augmentation: images are rotated, sheared, stretched and shifted (1: by up "
-               "to 15 degrees, 15 % and 2.5 pixels), this fraction of the words of a text becomes <unk>",
+               "to 15 degrees, 15 % and 2.5 pixels); this fraction of the words of a text becomes <unk>",
            .minimum = 0,
            .maximum = 1});
   declare({.name = "train.noise",
@@ -69,7 +69,7 @@ void declare_regularisation(Options& options) {
            .when = When{"distill.teacher"}});
   declare({.name = "distill.copy",
            .fallback = true,
-           .doc = "the model starts with the teacher's embedding, final norm and head where sizes agree",
+           .doc = "start the model with the teacher's embedding, final norm and head where sizes agree",
            .when = When{"distill.teacher"}});
 }
 
@@ -83,7 +83,7 @@ void declare_descent(Options& options) {
            .minimum = 1});
   declare({.name = "train.samples",
            .fallback = 0L,
-           .doc = "training samples used, validation included; 0: all",
+           .doc = "number of training samples used, including those for validation; 0: all",
            .minimum = 0});
   declare({.name = "train.validation",
            .fallback = 0.05,
@@ -139,14 +139,15 @@ void declare_descent(Options& options) {
            .when = When{"train.optimiser", {"adam", "adamw"}}});
   declare({.name = "train.epsilon",
            .fallback = 1e-8,
-           .doc = "adam, adamw: keeps the denominator from 0",
+           .doc = "adam, adamw: small number that keeps the denominator from 0",
            .minimum = 0,
            .above_minimum = true,
            .when = When{"train.optimiser", {"adam", "adamw"}}});
-  declare({.name = "train.decay",
-           .fallback = 0.01,
-           .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients have none",
-           .minimum = 0});
+  declare(
+      {.name = "train.decay",
+       .fallback = 0.01,
+       .doc = "weight decay of the matrices; biases, LayerNorm, positions and coefficients are not decayed",
+       .minimum = 0});
   declare({.name = "train.clip",
            .fallback = 1.0,
            .doc = "gradients are clipped to this norm; 0: no clipping",
@@ -169,20 +170,20 @@ void declare_gradient(Options& options) {
            .choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
                        "cn", "theta"},
            .when = When{"train.gradient", "adjoint"}});
-  declare({.name = "adjoint.theta",
-           .fallback = 0.5,
-           .doc = "theta: position of the stage in the step; 1/2 is of second order, 1 is backward Euler",
-           .minimum = 0,
-           .maximum = 1,
-           .above_minimum = true,
-           .when = When{"train.gradient", "adjoint"} && When{"adjoint.method", "theta"}});
+  declare(
+      {.name = "adjoint.theta",
+       .fallback = 0.5,
+       .doc = "theta method: position of the stage within the step; 1/2 is second order, 1 is backward Euler",
+       .minimum = 0,
+       .maximum = 1,
+       .above_minimum = true,
+       .when = When{"train.gradient", "adjoint"} && When{"adjoint.method", "theta"}});
   declare({.name = "adjoint.keep",
            .fallback = std::string("stages"),
-           .doc = "what is stored for the backward march: the states of all stages, or with `tapes` their "
-                  "activations, too, so "
-                  "that nothing is evaluated again (explicit methods whose steps share no stage); or the "
-                  "state every "
-                  "adjoint.segment cells, in memory or on disk, with the rest recomputed",
+           .doc = "what is stored for the backward march: stages: the states of all stages; tapes: their "
+                  "activations as well, so that nothing is evaluated again (explicit methods whose steps "
+                  "share no stage); segments, disk: the state every adjoint.segment cells, in memory or on "
+                  "disk, with the rest recomputed",
            .choices = {"stages", "tapes", "segments", "disk"},
            .when = When{"train.gradient", "adjoint"}});
   declare({.name = "adjoint.folder",
@@ -190,12 +191,13 @@ void declare_gradient(Options& options) {
            .doc = "folder for the states on disk; empty: the system's temporary folder",
            .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", "disk"},
            .role = Role::free});
-  declare({.name = "adjoint.segment",
-           .fallback = 0L,
-           .doc = "cells between stored states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
-           .unit = "cells",
-           .minimum = 0,
-           .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", {"segments", "disk"}}});
+  declare(
+      {.name = "adjoint.segment",
+       .fallback = 0L,
+       .doc = "depth cells between stored states; 0: sqrt(cells / 8), which needs the least memory for 1fe",
+       .unit = "cells",
+       .minimum = 0,
+       .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", {"segments", "disk"}}});
 }
 
 void declare_output(Options& options) {
@@ -212,26 +214,25 @@ void declare_output(Options& options) {
            .role = Role::output});
   declare({.name = "output.preconditioner",
            .fallback = false,
-           .doc = "weight snapshots hold the preconditioner of adam or adamw, too, as large as the model, "
-                  "which rank 0 gathers: "
-                  "hessian.epochs "
-                  "then follows the preconditioned Hessian",
+           .doc = "also store the preconditioner of adam or adamw in weight snapshots: as large as the "
+                  "model, gathered by rank 0; hessian.epochs then analyses the preconditioned Hessian",
            .when = When{"output.snapshots", Not{0L}},
            .role = Role::output});
   declare(
       seed_option("seed of the built-in data, the order of samples, the validation split and random masks"));
   declare(time_limit_option());
-  declare({.name = "checkpoint.every",
-           .fallback = 0L,
-           .doc = "steps between checkpoints, in addition to those at the end of each epoch; 0: none",
-           .unit = "steps",
-           .minimum = 0,
-           .role = Role::output});
   declare(
-      {.name = "checkpoint.epochs",
-       .fallback = true,
-       .doc = "a checkpoint at the end of each epoch; false: only those of checkpoint.every and when stopped",
+      {.name = "checkpoint.every",
+       .fallback = 0L,
+       .doc = "number of steps between checkpoints, in addition to those at the end of each epoch; 0: none",
+       .unit = "steps",
+       .minimum = 0,
        .role = Role::output});
+  declare({.name = "checkpoint.epochs",
+           .fallback = true,
+           .doc = "write a checkpoint at the end of each epoch; false: only those of checkpoint.every, and "
+                  "when stopped",
+           .role = Role::output});
   declare(restart_option());
 }
 
@@ -271,7 +272,7 @@ void declare_minimised(Options& options) {
            .minimum = 0});
   declare({.name = "train.coefficients",
            .fallback = std::string("auto"),
-           .doc = "also train kappa (if it starts > 0), alpha and rho; auto: for a pde",
+           .doc = "also train kappa (if it starts above 0), alpha and rho; auto: for a pde only",
            .choices = {"auto", "yes", "no"}});
 }
 
@@ -281,15 +282,14 @@ void declare_sharing(Options& options) {
       {.name = "train.micro_batches",
        .fallback = 0L,
        .doc =
-           "parts into which a group of ranks cuts its share of a batch: with stages of depth "
+           "number of parts into which a group of ranks cuts its share of a batch. With stages of depth "
            "(mesh.ranks_depth), one stage works on a part while the others work on others; a rank keeps the "
-           "activations of one part for each stage from its own on; 0: 4 for each stage, 1 without stages",
+           "activations of one part for each stage from its own on. 0: 4 for each stage, 1 without stages",
        .minimum = 0,
        .role = Role::free});
   declare({.name = "train.pipeline",
            .fallback = std::string("1f1b"),
-           .doc = "order of the parts in a stage: one forward pass, one backward pass in turns, or all "
-                  "forward passes "
+           .doc = "order of the parts in a stage: forward and backward passes in turn, or all forward passes "
                   "first, which keeps the activations of all parts",
            .choices = {"1f1b", "gpipe"},
            .role = Role::free});

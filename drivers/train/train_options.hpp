@@ -6,13 +6,14 @@
 
 namespace fluxformer {
 
-/// Those of model and data, and of train, distill, adjoint, output, checkpoint and run.
+/// Declares the keys of `train`: model and data, train, distill, adjoint, output, checkpoint and run.
 void declare_train(Options& options);
-/// What is minimised and over which variables: loss, penalty, trained coefficients.
+/// Declares the keys of the objective and of the variables it is minimised over: loss, penalty, trained
+/// coefficients.
 void declare_minimised(Options& options);
-/// How ranks share a step.
+/// Declares the keys that say how ranks share a step.
 void declare_sharing(Options& options);
-/// The subset that TrainProblem reads, without those of model and data, and run.seed.
+/// Declares the keys that TrainProblem reads, without those of model and data, and without run.seed.
 void declare_training(Options& options);
 
 }  // namespace fluxformer

@@ -22,7 +22,7 @@ RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
           std::max(1, settings.count("mesh.ranks_depth"))};
 }
 
-/// `key` (0: all) of the samples of `data`, drawn by the seed: files may be sorted by class.
+/// Draws as many samples of `data` as `key` says (0: all), by the seed: files may be sorted by class.
 std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings& settings, const char* key,
                                        const char* purpose) {
   const long wanted = settings.integer(key);
@@ -100,7 +100,7 @@ TrainerSettings trainer_settings(MPI_Comm comm, const Settings& settings, const 
   return s;
 }
 
-/// Whether there is diffusion over tokens anywhere in the depth.
+/// True if there is diffusion over tokens anywhere in the depth.
 bool diffuses_somewhere(MPI_Comm comm, const DepthModel& model) {
   double kappa = model.largest_kappa();
   largest_over_ranks({&kappa, 1}, comm);
@@ -113,7 +113,7 @@ std::optional<MaskedTraining> make_masked(const Settings& settings, const data::
   return std::make_optional<MaskedTraining>(settings, train, members.training);
 }
 
-/// Whether naive Bayes can be fitted: to words of several classes, in a table that is no burden.
+/// True if naive Bayes can be fitted: to words of several classes, in a table that is no burden.
 bool has_baseline(const data::Dataset& train) {
   constexpr double most = 1e8;
   const auto words = static_cast<std::size_t>(train.vocabulary());
@@ -161,7 +161,7 @@ void TrainProblem::measure_baselines() {
   if (masked) {
     guesses = masked->counted({ranks.of_training(comm).stage, line, *test, members.testing, slab.samples});
     if (!members.validation.empty())
-      samples(*train, members.validation);  // refuses them now, not after an epoch
+      samples(*train, members.validation);  // refuses unusable samples now, not after an epoch
     return;
   }
   if (!has_baseline(*train)) return;

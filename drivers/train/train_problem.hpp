@@ -1,7 +1,7 @@
 #pragma once
 
-// The problem of `train`: data, model, march through depth and trainer, built from the settings. A rank has the part of the
-// model that its stage of depth needs.
+// The problem of `train`: data, model, march through depth and trainer, built from the settings. A rank has
+// the part of the model that its stage of depth needs.
 
 #include <memory>
 #include <optional>
@@ -17,12 +17,13 @@
 
 namespace fluxformer {
 
-/// Samples of the two splits, by index: those to train on, those set apart from them, and those to test on.
+/// Indices of the samples of the two splits: those to train on, those of them set apart for validation, and
+/// those to test on.
 struct Members {
   std::vector<std::size_t> training, validation, testing;
 };
 
-/// What the activations of one micro-batch need.
+/// A march and an evaluator with room for the activations of one micro-batch.
 struct Slot {
   std::unique_ptr<DepthMarch> march;
   std::unique_ptr<GradientEvaluator> evaluator;
@@ -31,16 +32,17 @@ struct Slot {
 /// Everything that `train` needs to take its first step. Later members borrow earlier ones.
 class TrainProblem {
  public:
-  /// Collective over `comm`; throws BadInput (agreed).
+  /// Builds the problem. Collective over `comm`; throws BadInput (agreed).
   TrainProblem(const Settings& settings, MPI_Comm comm);
   TrainProblem(const TrainProblem&) = delete;
   TrainProblem& operator=(const TrainProblem&) = delete;
-  /// A few lines for --validate and the log.
+  /// Description in a few lines, for --validate and the log.
   std::string describe() const;
   long total_steps() const { return batches.per_epoch() * epochs; }
   /// This rank's share of the batch of a step.
   Batch batch(long step);
-  /// Samples of `train` or `test` on the ranks of the training, in batches of the training's size; masked for masked words.
+  /// Chosen samples of `train` or `test` on the ranks of the training, in batches of the training's size;
+  /// with masked words where train.objective = masked.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
   const MPI_Comm comm;
@@ -48,25 +50,26 @@ class TrainProblem {
   RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
   Members members;
-  std::optional<MaskedTraining> masked;          ///< train.objective = masked
-  std::optional<Parameters> teacher_parameters;  ///< none without distillation
-  AdaptedModel start;  ///< before the training; `parameters` are those of the training, of this rank's stage
+  std::optional<MaskedTraining> masked;          ///< present if train.objective = masked
+  std::optional<Parameters> teacher_parameters;  ///< absent without distillation
+  /// The model before the training. `parameters` are those that are trained, of this rank's stage.
+  AdaptedModel start;
   Parameters& parameters;
   TokenLine line;
   const DepthCells depth;
-  const std::vector<DepthRange> stage_cells;  ///< of all stages
-  const DepthRange cells;                     ///< of this rank's stage
+  const std::vector<DepthRange> stage_cells;  ///< cells of all stages
+  const DepthRange cells;                     ///< cells of this rank's stage
   Batches batches;
   const PipelineSettings through_stages;
   Dropout dropout;
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
-  std::unique_ptr<Teacher> teacher;            ///< none without distillation
-  std::unique_ptr<Distillation> distillation;  ///< none without distillation
+  std::unique_ptr<Teacher> teacher;            ///< null without distillation
+  std::unique_ptr<Distillation> distillation;  ///< null without distillation
   std::vector<Slot> slots;
   Trainer trainer;
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
-  std::optional<CountedGuesses> guesses;  ///< masked words
+  std::optional<CountedGuesses> guesses;  ///< shares of counting guesses; present for masked words
 
  private:
   std::unique_ptr<Teacher> make_teacher(const Settings& settings) const;

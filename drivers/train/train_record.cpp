@@ -1,6 +1,6 @@
 #include "drivers/train/train_record.hpp"
 
-// The weights in the files of a training: rank 0 writes what it gets from the stages.
+// The output of a training. Rank 0 writes the weights that it gets from the stages.
 
 #include <algorithm>
 #include <charconv>
@@ -20,11 +20,11 @@
 namespace fluxformer {
 namespace {
 
-// What a checkpoint holds of the course of a training; splits without samples have no accuracy.
+// Items of a checkpoint for the course of a training; splits without samples have no accuracy.
 constexpr io::NumbersItem course_of_steps{.name = "course_of_steps", .can_be_nan = true},
     course_of_epochs{.name = "course_of_epochs", .can_be_nan = true};
 
-/// Rows as a table of numbers for a checkpoint: the row's coordinate, then its columns.
+/// Rows as a table of numbers for a checkpoint: the coordinate of a row, then its columns.
 template <class Row>
 std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
                          const std::vector<course::Column<Row>>& columns) {
@@ -36,7 +36,7 @@ std::vector<double> flat(const std::vector<Row>& rows, double Row::*place,
   return numbers;
 }
 
-/// The rows that `flat` has put into a checkpoint, which must be `count`.
+/// Rows that `flat` has put into a checkpoint, which must be `count`.
 template <class Row>
 std::vector<Row> rows_of(const io::CheckpointReader& checkpoint, const io::NumbersItem& item, long count,
                          double Row::*place, const std::vector<course::Column<Row>>& columns) {
@@ -83,13 +83,13 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
   archive.write(course::group, all);
 }
 
-/// Those of the copies of the weights that are there already; the folder is listed, since a training may be going to
-/// write more of them than there is memory for names.
+/// Names of the weight snapshots that are there already. The folder is listed, since a training may be going
+/// to write more of them than there is memory for names.
 std::vector<std::string> earlier_snapshots(const std::string& output, long every, long last) {
   const std::filesystem::path pattern = io::weights_path(output, "epoch");
   const auto prefix = pattern.stem().string(), suffix = pattern.extension().string();
   std::vector<std::string> found;
-  std::error_code problem;  // which claiming the output reports
+  std::error_code problem;  // claiming the output reports it
   const auto folder = pattern.has_parent_path() ? pattern.parent_path() : ".";
   for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
        entry.increment(problem)) {
@@ -235,7 +235,7 @@ std::string TrainRecord::finish(const std::string& status, const std::string& me
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
   auto written = archive.finish(status);
-  // The training history is in the output now.
+  // The output now holds the history.
   watchable([&](io::HistoryFile& file) { file.close(status); });
   return written;
 }
@@ -250,7 +250,7 @@ void TrainRecord::describe(io::ArchiveWriter& archive) const {
 void TrainRecord::write_weights(const std::string& what) const {
   const auto& trainer = problem_.trainer;
   collectively(context_.comm, [&] {
-    // Rank 0 writes; if it fails, the stages still send what it does not want any more.
+    // Rank 0 writes. If it fails, the stages still send their weights, and rank 0 drops them.
     std::unique_ptr<io::ArchiveWriter> archive;
     std::exception_ptr failure;
     const auto on_root = [&](const auto& work) {

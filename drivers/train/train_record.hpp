@@ -26,41 +26,44 @@ struct EpochReport {
   double wall_time = 0;  ///< s, since the program (or its restart) began
 };
 
-/// Files that a training may write beside its output, without checkpoints; copies of the weights if they are there.
+/// Files that a training may write beside its output, without checkpoints, and weight snapshots that are
+/// there already.
 std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem);
-/// What the output needs for certain, in bytes: the weights and the history.
+/// Least size of the output, in bytes: the weights and the history.
 std::uint64_t least_output_bytes(const TrainProblem& problem);
 
-/// Rank 0 appends to the history file while the training runs; the output file is written once, at the end.
+/// The output of a training. Rank 0 appends to the history file while the training runs; the output file is
+/// written once, at the end.
 class TrainRecord {
  public:
-  /// For the file claimed by `claim`; the other arguments are borrowed. Opens the history file on rank 0,
-  /// starting with the history in `continued` (may be null). Collective, like all members below.
+  /// Records a training in the file claimed by `claim`; the other arguments are borrowed. Opens the history
+  /// file on rank 0, starting with the history in `continued` (may be null). Collective, like all members
+  /// below.
   TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
               std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued);
 
-  /// A row of the history: of a step, of an epoch (course::step_columns, course::epoch_columns).
+  /// Adds a row to the history: of a step, or of an epoch (course::step_columns, course::epoch_columns).
   void add_step(const StepReport& step, double samples_per_second);
   void add_epoch(const EpochReport& epoch);
   /// Training loss and accuracy as means over the steps since `first`.
   Evaluation mean_since(long first) const;
 
-  /// After epoch 1, 2, ....
+  /// Test accuracy after an epoch, counted from 1.
   double test_accuracy(long epoch) const;
 
   /// Writes the current weights to <name>.<what>.h5 (rank 0).
   void write_weights(const std::string& what) const;
-  /// Puts the history so far into a checkpoint.
+  /// Stores the history so far in a checkpoint.
   void save(io::CheckpointWriter& checkpoint) const;
 
-  /// The output file, whose name it returns (ArchiveWriter::finish). `status` as in the schema, `message` may
-  /// be empty.
+  /// Writes the output file and returns its name (ArchiveWriter::finish). `status` as in the schema,
+  /// `message` may be empty.
   std::string finish(const std::string& status, const std::string& message,
                      const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
   io::HistoryHeader header() const;
-  /// The run and the model, without its arrays.
+  /// Writes the description of the run and of the model, without its arrays.
   void describe(io::ArchiveWriter& archive) const;
   /// Runs `work` on the history file, if there is one. A failure ends only the history; the training
   /// continues.

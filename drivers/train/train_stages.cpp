@@ -24,7 +24,7 @@ ShareOf share_of_stage(const Settings& settings, const InputShape& input, int st
     const auto cells = cells_of_stages(settings, spec, input, stages)[stage];
     auto share = share_of(spec, equation_spec(settings, spec).depth, cells);
     share.words = share.head && input.word_head && !input.own_word_matrix;
-    // Both knots of a term of the penalty are on one stage.
+    // Both knots of a term of the penalty must be on one stage.
     if (settings.real("train.smoothness") > 0)
       share.last_knot = std::min(share.last_knot + 1, spec.knots - 1);
     return share;
@@ -35,7 +35,7 @@ PipelineSettings pipeline_settings(const Settings& settings, int samples, int st
   PipelineSettings s;
   s.schedule = pipeline_schedule_named(settings.word("train.pipeline"));
   s.micro_batches = settings.count("train.micro_batches");
-  // With four for each stage the bubble is below a fifth of a step.
+  // With four micro-batches for each stage the bubble is below a fifth of a step.
   constexpr int for_each_stage = 4;
   if (s.micro_batches == 0) s.micro_batches = stages == 1 ? 1 : std::min(samples, for_each_stage * stages);
   if (s.micro_batches > samples)
@@ -60,7 +60,7 @@ std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settin
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
   if (precision_of(settings) == Precision::float32)
-    s.newton_tolerance = s.linear_tolerance = 1e-5;  // round-off of the kernels
+    s.newton_tolerance = s.linear_tolerance = 1e-5;  // no tighter than the round-off of the kernels
   return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s, cells);
 }
 

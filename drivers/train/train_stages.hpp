@@ -1,6 +1,7 @@
 #pragma once
 
-// The stages of depth of a training (docs/user-guide.md): their cells and parameters, and how a batch goes through them.
+// The stages of depth of a training (docs/user-guide.md): cells and parameters of each, and how a batch goes
+// through them.
 
 #include <memory>
 #include <vector>
@@ -12,15 +13,18 @@
 
 namespace fluxformer {
 
-/// The cells of all stages. `input` decides what the ends of the depth cost: of a model file the heads may be replaced. Throws
-/// BadInput.
+/// Cells of all stages. `input` decides the cost of the ends of the depth: the heads of a model file may be
+/// replaced. Throws BadInput.
 std::vector<DepthRange> cells_of_stages(const Settings& settings, const ModelSpec& spec,
                                         const InputShape& input, int stages);
-/// The parameters that stage `stage` (from 0) of `stages` holds; all without stages. `settings` is borrowed.
+/// Parameters that stage `stage` (from 0) of `stages` holds; all of them without stages. `settings` is
+/// borrowed.
 ShareOf share_of_stage(const Settings& settings, const InputShape& input, int stages, int stage);
-/// train.pipeline, train.micro_batches for a group with `samples` of a batch. Throws BadInput for more parts than these.
+/// Settings of train.pipeline and train.micro_batches for a group with `samples` samples of a batch. Throws
+/// BadInput for more parts than samples.
 PipelineSettings pipeline_settings(const Settings& settings, int samples, int stages);
-/// train.gradient, adjoint.*: a march of `model` (borrowed) through these cells. Throws BadInput.
+/// Makes the march of train.gradient and adjoint.* through these cells of `model` (borrowed). Throws
+/// BadInput.
 std::unique_ptr<DepthMarch> make_march(DepthModel& model, const Settings& settings, DepthRange cells);
 
 }  // namespace fluxformer

@@ -26,12 +26,12 @@ struct Column {
   double Row::*value;
 };
 
-/// Of a step.
+/// Numbers of a step.
 struct StepRow {
   double step = 0, loss = 0, depth_loss = 0, penalty = 0, batch_accuracy = 0, gradient_norm = 0,
          learning_rate = 0, samples_per_second = 0;
 };
-/// What is stored of each step, in this order.
+/// Columns stored for each step, in this order.
 inline const std::vector<Column<StepRow>>& step_columns() {
   static const std::vector<Column<StepRow>> all{
       {{"loss", {"step"}, "", "mean cross entropy of the batch, before the step"}, &StepRow::loss},
@@ -57,12 +57,12 @@ inline const std::vector<Column<StepRow>>& step_columns() {
   return all;
 }
 
-/// Of an epoch; NaN where a split has no samples.
+/// Numbers of an epoch; NaN where a split has no samples.
 struct EpochRow {
   double epoch = 0, train_loss = 0, train_accuracy = 0, validation_loss = 0, validation_accuracy = 0,
          test_loss = 0, test_accuracy = 0, test_perplexity = 0, wall_time = 0;
 };
-/// What is stored of each epoch, in this order.
+/// Columns stored for each epoch, in this order.
 inline const std::vector<Column<EpochRow>>& epoch_columns() {
   static const std::vector<Column<EpochRow>> all{
       {{"train_loss", {"epoch"}, "", "mean loss over the batches of the epoch, each before its step"},

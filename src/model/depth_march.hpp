@@ -40,7 +40,7 @@ using RowVisitor = std::function<void(int row, const double* u)>;
 /// Called with row i of the backward march. It may add to u_bar, as a loss at that depth does.
 using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 
-/// What a forward march stores: nothing, or what `backward` needs.
+/// Storage of a forward march: nothing, or what `backward` needs.
 enum class Keep { nothing, activations };
 
 /// A march over a range of cells of a model, and its transpose. Each rank holds one slab.

@@ -15,7 +15,7 @@
 namespace fluxformer {
 
 enum class LossKind { cross_entropy, mean_squared_error };
-/// What the logits predict: the class of a sample, or the words at its masked tokens.
+/// Target of the logits: the class of a sample, or the words at its masked tokens.
 enum class LossTarget { label, masked_words };
 
 /// The keys train.loss, train.label_smoothing and train.objective of a deck.

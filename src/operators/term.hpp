@@ -56,7 +56,7 @@ struct TermText {
 /// The text "symbol = value".
 std::string value_text(const std::string& symbol, double value);
 
-/// What a time integrator sees of a term. Calls are collective over the token line.
+/// A term of the equation as a time integrator sees it. Calls are collective over the token line.
 class Term {
  public:
   virtual ~Term() = default;

@@ -32,7 +32,7 @@ struct Network {
   bench::Size size;  ///< of a micro-batch
 };
 
-/// Of a model of 48 cells with 8 micro-batches of 8 samples.
+/// Memory of a model of 48 cells with 8 micro-batches of 8 samples.
 void memory() {
   const int ranks = mpi::size(MPI_COMM_WORLD);
   const bool root = mpi::is_root(MPI_COMM_WORLD);

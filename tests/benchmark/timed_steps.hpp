@@ -19,7 +19,7 @@ inline void wait_for_all() {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-/// Of a step of `mine` (null: this rank sleeps) on the slowest rank. Collective over all.
+/// Seconds of a step of `mine` (null: this rank sleeps) on the slowest rank. Collective over all.
 inline double seconds(TrainingCase* mine, int steps) {
   wait_for_all();
   MPI_Barrier(MPI_COMM_WORLD);

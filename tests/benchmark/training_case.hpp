@@ -18,7 +18,7 @@ namespace fluxformer::bench {
 
 inline constexpr int features = 16, classes = 10;
 
-/// What the ranks of a case share: the samples of a batch, or the depth.
+/// Quantity that the ranks of a case share: the samples of a batch, or the depth.
 enum class Over { samples, depth };
 
 class TrainingCase {
@@ -59,7 +59,7 @@ class TrainingCase {
   }
 
   void step() { trainer_->step(batch_); }
-  /// Of the activations of all micro-batches that are kept at a time.
+  /// Memory of the activations of all micro-batches that are kept at a time.
   double kept_megabytes() const {
     double bytes = 0;
     for (const auto& march : marches_) bytes += static_cast<double>(march->kept_bytes());

@@ -16,7 +16,7 @@ namespace {
 
 const std::string decks = FLUXFORMER_SOURCE_DIR "/tests/fuzz/decks/";
 
-/// What the program prints, while this lives. The words before an abort go to stderr.
+/// Captures the output of the program during its lifetime. The words before an abort go to stderr.
 class Captured : public std::stringbuf {
  public:
   Captured() : out_(std::cout.rdbuf(this)), err_(std::cerr.rdbuf(this)) {}

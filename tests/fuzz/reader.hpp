@@ -32,7 +32,7 @@ std::vector<Reader> misbehaving_readers();
 /// The readers of strangers' files; those that misbehave only by their name.
 std::vector<Reader> readers_called(const std::string& name);
 
-/// What became of some bytes.
+/// Outcome of reading some bytes.
 struct Outcome {
   enum class Kind { accepted, refused, finding } kind = Kind::accepted;
   std::string what;  ///< the message of the exception

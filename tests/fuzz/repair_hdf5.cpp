@@ -78,7 +78,8 @@ void repair_object_header(File& file, std::size_t at) {
   file.repair(at, head + width + file.number(at + head, width));
 }
 
-/// Its length stands with its address, in the message (type 16, 16 bytes) that continues an object header.
+/// Repairs the length of a continuation, which stands with its address in the message (type 16, 16 bytes)
+/// that continues an object header.
 void repair_continuation(File& file, std::size_t at) {
   const auto message = [&](std::size_t k) { return file.number(k, 1) == 16 && file.number(k + 1, 2) == 16; };
   for (std::size_t k = 6; k + 16 <= file.bytes.size(); ++k) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr long leaked_before_restart = 256L << 10U;  // kB
 
-/// What is the same in messages of one kind: all but numbers and quoted names.
+/// Digest of a kind of messages: of all words but numbers and quoted names.
 std::size_t kind_of(const std::string& message) {
   std::string words;
   char quote = 0;

@@ -29,7 +29,7 @@ struct Shared {
   std::uint8_t bytes[largest_input];
 };
 
-/// What a worker is asked for.
+/// Request to a worker.
 struct Task {
   Reader reader;
   std::vector<Bytes> seeds;

@@ -21,7 +21,7 @@ using namespace test;
 // the largest entry. The promise is 1e-10.
 constexpr double promised = 1e-10;
 
-/// What a case stores of each array.
+/// Columns that a case stores of each array.
 enum What : std::size_t { values, gradient, direction, hessian, gauss_newton };
 
 class Reference {

@@ -56,7 +56,8 @@ TEST(MaskedWords, give_the_same_loss_gradient_and_products_on_any_number_of_rank
   }
 }
 
-/// What stands at every token of every sample, and the weight of its masked word (0: not masked), as [sample][token].
+/// Input at every token of every sample, and weight and word of the masked word there (weight 0: not masked),
+/// as [sample][token].
 struct Shown {
   std::vector<double> input, weight, word;
 };

@@ -49,7 +49,7 @@ class SecondOrderConformance : public testing::TestWithParam<TermCase> {
   void SetUp() override {
     if (refused(c)) GTEST_SKIP() << "no second derivative";
   }
-  /// Nothing in the inflow: the slab term does not act there.
+  /// A random state that is zero in the inflow, where the slab term does not act.
   State state(unsigned seed) const {
     State x = random_vector(c.size(), seed);
     std::fill_n(x.begin(), c.slab(), 0.0);

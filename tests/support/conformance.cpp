@@ -70,7 +70,8 @@ State Harness::gather(const double* owned, const double* inflow_slab) const {
                   std::move(global));  // each number comes from a single rank, so the sum is exact
 }
 
-/// As in a solver: cells that need no ghosts while these are exchanged, then the rest.
+/// Applies a term as a solver does: first the cells that need no ghosts while these are exchanged, then the
+/// rest.
 template <class Apply>
 State Harness::through(const State& p, const State& u, const State* v, double start, Apply&& apply) {
   const BuiltTerm built = build_(mesh_, context_, p);

@@ -80,7 +80,7 @@ class Harness {
                     Base base = Base::zero);
   /// start + scale * diagonal in cells 1..M, 0 in cell 0; empty if the term is not an ImplicitTerm.
   std::optional<State> diagonal(const State& p, double scale, double start);
-  /// As reported by the term on this rank.
+  /// Step limit that the term reports on this rank.
   std::optional<StepLimit> step_limit(const State& p);
   TermText text(const State& p);
 

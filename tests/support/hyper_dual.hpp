@@ -65,7 +65,7 @@ inline double value_of(const HyperDual& a) {
   return a.f;
 }
 
-/// What hyper-dual numbers give of loss(outputs(theta)).
+/// Derivatives of loss(outputs(theta)) from hyper-dual numbers.
 struct NumericDerivatives {
   double loss = 0;
   Eigen::VectorXd gradient;

@@ -16,7 +16,7 @@ struct Point {
   std::vector<double> parameters, u, w;
 };
 
-/// What a result is added to: zero, or the vector of its call, in place of the result or where it is.
+/// Vector that a result is added to: zero, or the vector of its call, in place of the result or where it is.
 enum class Base { zero, result, vector };
 
 /// All results: of the evaluation, of a direction, and of the product with the Gauss-Newton matrix.

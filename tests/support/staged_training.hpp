@@ -49,7 +49,7 @@ class StagedTraining {
   StagedTraining& operator=(const StagedTraining&) = delete;
 
   StepReport step(long number) { return trainer->step(batches.at(number)); }
-  /// Of the activations of all slots.
+  /// Memory of the activations of all slots.
   std::size_t kept_bytes() const {
     std::size_t bytes = 0;
     for (const auto& march : marches) bytes += march->kept_bytes();

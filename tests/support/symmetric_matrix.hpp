@@ -20,7 +20,7 @@ Eigen::MatrixXd with_spectrum(const Eigen::VectorXd& values, unsigned seed);
 /// By Eigen's dense solver, ascending: errors of a few 1e-16 of the largest.
 Eigen::VectorXd eigenvalues(const Eigen::MatrixXd& symmetric);
 
-/// Which ranks own rows: all of them, or every other one, beginning with rank 1 if there is one.
+/// Ranks that own rows: all of them, or every other one, beginning with rank 1 if there is one.
 enum class Rows { everywhere, on_every_other_rank };
 MatHandle spread(MPI_Comm comm, const Eigen::MatrixXd& whole, Rows rows = Rows::everywhere);
 /// A vector with the layout of the columns of `like`.

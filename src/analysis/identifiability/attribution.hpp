@@ -32,7 +32,7 @@ std::vector<double> mid_ranks(std::span<const double> values);
 /// constant, or has fewer than two values. Throws BadInput for different sizes or NaN.
 double spearman(std::span<const double> x, std::span<const double> y);
 
-/// What a blanked token changes, by token of one sample; NaN for the class token, and in a sample of one
+/// Effects of blanking one token, by token of one sample; NaN for the class token, and in a sample of one
 /// token.
 struct TokenEffects {
   std::vector<double> output_change;  ///< |z' - z|
@@ -40,8 +40,9 @@ struct TokenEffects {
   std::vector<double> moved;          ///< |x_i - blank| of the embedded token; for words |x_i|
 };
 
-/// What a model's output owes to each token of a sample: the token is taken away and the model runs again.
-/// The reference against which attributions are judged.
+/// Effect of each token of a sample on a model's output: the token is taken away and the model runs again.
+/// owes to each token of a sample: the token is taken away and the model runs again. The reference against
+/// which attributions are judged.
 ///
 ///     words     the token is masked as padding: taken out with its position embedding, so that those
 ///               behind it move up (they keep their positions in the embedding)

@@ -49,10 +49,11 @@ std::vector<double> accuracies_without(const std::vector<HeadPlace>& order, cons
 std::vector<double> pruning_curve(const std::vector<HeadPlace>& order, const std::vector<int>& heads,
                                   const PrunedAccuracy& accuracy);
 
-/// What `other` loses less what `curve` loses, in the mean over one, two, ... half of all heads, where
-/// neither is NaN; NaN if they have nothing in common. Both begin with the same accuracy.
+/// Gain of `curve` over `other`: the accuracy that `other` loses less that which `curve` loses, in the mean
+/// over one, two, ... half of all heads, where neither is NaN; NaN if they have nothing in common. Both begin
+/// with the same accuracy.
 double pruning_gain(std::span<const double> curve, std::span<const double> other);
-/// The accuracy that `curve` loses, in the same mean.
+/// The accuracy that `curve` loses, in the mean over one, two, ... half of all heads.
 double pruning_loss(std::span<const double> curve);
 
 /// All heads in the random order of (seed, k).

@@ -49,14 +49,11 @@ PenStroke loop(const std::vector<PenPoint>& through) {
 
 using Strokes = std::vector<PenStroke>;
 
-const std::vector<std::vector<Strokes>>& book() {
-  static const PenStroke bowl_of_3 =
+/// The styles of the digits 0 to 4, by digit.
+std::vector<std::vector<Strokes>> lower_digits() {
+  const PenStroke bowl_of_3 =
       open({{-0.08, -0.08}, {0.38, 0.1}, {0.5, 0.48}, {0.22, 0.9}, {-0.22, 0.97}, {-0.55, 0.72}});
-  static const PenStroke bowl_of_5 =
-      open({{-0.42, -0.08}, {0.05, -0.24}, {0.46, 0.08}, {0.45, 0.6}, {0.02, 0.98}, {-0.5, 0.8}});
-  static const PenStroke head_of_9 =
-      loop({{0.38, -0.6}, {0.12, -0.98}, {-0.32, -0.88}, {-0.46, -0.5}, {-0.22, -0.14}, {0.2, -0.22}});
-  static const std::vector<std::vector<Strokes>> digits = {
+  return {
       {// 0: round; narrow
        {loop({{0, -1}, {0.44, -0.7}, {0.6, 0}, {0.44, 0.7}, {0, 1}, {-0.44, 0.7}, {-0.6, 0}, {-0.44, -0.7}})},
        {loop({{0.08, -1},
@@ -90,6 +87,16 @@ const std::vector<std::vector<Strokes>>& book() {
       {// 4: open; closed
        {{{-0.38, -0.95}, {-0.52, 0.14}, {0.56, 0.14}}, {{0.3, -0.7}, {0.26, 1}}},
        {{{0.26, -1}, {-0.56, 0.3}, {0.6, 0.3}}, {{0.26, -1}, {0.26, 1}}}},
+  };
+}
+
+/// The styles of the digits 5 to 9, by digit minus 5.
+std::vector<std::vector<Strokes>> upper_digits() {
+  const PenStroke bowl_of_5 =
+      open({{-0.42, -0.08}, {0.05, -0.24}, {0.46, 0.08}, {0.45, 0.6}, {0.02, 0.98}, {-0.5, 0.8}});
+  const PenStroke head_of_9 =
+      loop({{0.38, -0.6}, {0.12, -0.98}, {-0.32, -0.88}, {-0.46, -0.5}, {-0.22, -0.14}, {0.2, -0.22}});
+  return {
       {// 5: with a corner; drawn in one go
        {{{0.5, -0.95}, {-0.34, -0.95}, {-0.42, -0.08}}, bowl_of_5},
        {open({{0.5, -0.92},
@@ -147,6 +154,15 @@ const std::vector<std::vector<Strokes>>& book() {
        {head_of_9, {{0.38, -0.6}, {0.3, 1}}},
        {head_of_9, open({{0.38, -0.6}, {0.42, 0}, {0.3, 0.6}, {-0.02, 0.95}, {-0.42, 0.84}})}},
   };
+}
+
+/// The styles of all digits, by digit.
+const std::vector<std::vector<Strokes>>& book() {
+  static const std::vector<std::vector<Strokes>> digits = [] {
+    auto all = lower_digits();
+    for (auto& styles : upper_digits()) all.push_back(std::move(styles));
+    return all;
+  }();
   return digits;
 }
 
@@ -162,7 +178,7 @@ std::vector<PenStroke> digit_strokes(int digit, int style) {
 
 namespace {
 
-/// What each number of a sample's stream is used for; the noise of pixel p is number `noise + p`.
+/// Places of the random numbers in the stream of a sample; the noise of pixel p is number `noise + p`.
 enum Draw : std::uint64_t {
   style,
   rotation,

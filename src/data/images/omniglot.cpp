@@ -16,13 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the path of a drawing tells.
+/// Class and number of a drawing, read from its path.
 struct Drawing {
   std::string alphabet, character;
   int number = 0;  ///< 1..20
 };
 
-/// Nothing for other files (notes, and the shadows of the files that some packers add).
+/// Reads the path of a file; std::nullopt for files that are not drawings (notes, and the shadows of the
+/// files that some packers add).
 std::optional<Drawing> drawing(const PackedFile& zip) {
   const auto parts = path_parts(zip.name());
   const std::string& file = parts.back();

@@ -10,7 +10,8 @@
 namespace fluxformer::data {
 namespace {
 
-/// What each number of a sample's stream is used for: two numbers for each position, four for each stretch.
+/// Places of the random numbers in the stream of a sample: two numbers for each position, four for each
+/// stretch.
 enum Draw : std::uint64_t { length, words = 16, stretches = std::uint64_t{1} << 32U };
 
 /// The i-th invented word, of two syllables; there are 3600.

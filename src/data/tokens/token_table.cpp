@@ -43,7 +43,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// What an array holds. Other kinds (flags, complex numbers, structures, objects, references) are not read.
+/// Kind of an array's items. Other kinds (flags, complex numbers, structures, objects, references) are not
+/// read.
 enum class ItemKind { whole, real, text, other };
 
 /// The kind and shape that an array announces.

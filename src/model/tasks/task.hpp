@@ -44,7 +44,7 @@ class Task {
   virtual std::unique_ptr<TaskTape> make_tape() const = 0;
   /// The loss at the last state u.
   virtual Evaluation value(const Batch& batch, const double* u, TaskTape& tape) = 0;
-  /// What `gradient` keeps on the tape: nothing, or what `product` needs.
+  /// Contents of the tape after `gradient`: nothing, or what `product` needs.
   enum class KeepFor { nothing, products };
   /// The loss; u_bar := its derivative in u, gradient += its derivative in the parameters.
   virtual Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,

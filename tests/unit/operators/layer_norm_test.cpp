@@ -199,7 +199,7 @@ class LayerNormAlongADirection : public testing::TestWithParam<int> {
                                bars.x.data(), bars.x.data(), bars.gain.data(), bars.bias.data());
     return bars;
   }
-  /// Of the adjoint a step along the direction.
+  /// Adjoint at a step along the direction.
   Bars adjoint(double e) const {
     const auto at = plus(x, e, x_dot), v = plus(w, e, w_dot), g = plus(gain, e, gain_dot);
     Bars bars{std::vector<double>(x.size()), std::vector<double>(d), std::vector<double>(d)};

@@ -20,7 +20,7 @@ AlternativeWeights alternative_of(const SampleHead& head, AlternativeSearch sear
   return alternative_weights(head, search, stream);
 }
 
-/// What must hold of every alternative.
+/// Expects what must hold of every alternative.
 void expect_valid(const SampleHead& head, const AlternativeWeights& found) {
   EXPECT_GE(found.weights.minCoeff(), 0);
   EXPECT_LT((found.weights.rowwise().sum().array() - 1).abs().maxCoeff(), 1e-13);

@@ -226,7 +226,7 @@ Parameters some_parameters() {
   return random_parameters({.model = classifier(), .kappa = 0});
 }
 
-/// What a head adds, times `gate`.
+/// Parameters in which the contribution of a head is multiplied by `gate`.
 Parameters gated(Parameters parameters, const HeadPlace& head, double gate) {
   const auto& spec = parameters.spec;
   const Index channels = spec.width / spec.attention.heads;

@@ -19,7 +19,7 @@ using test::ProbeCase;
 constexpr double rounding = 1e-13;
 constexpr int unknown_word = 1;
 
-/// What is added to x in each sample; for padding, what is added there.
+/// Noise that is added to x in each sample, and to its padding.
 struct Noise {
   Noise(const std::vector<long>& keys, int places, InputSpace space, double level, std::uint64_t seed = 1)
       : model({}, places), batch(model.batch(keys)), input(model.probe, space) {

@@ -120,7 +120,7 @@ class StateMeasuresOf : public testing::Test {
                  random_vector(tokens* samples* width, 3)};
   const std::vector<int> length{5, 2, 4, 1};
 
-  /// Of some of the samples, each with its length.
+  /// Measures of some of the samples, each with its length.
   StateResult measures_of_samples(const std::vector<int>& which, int padding) const {
     const auto line = line_of(tokens + padding);
     SlabContext context{&line, static_cast<int>(which.size()), width};

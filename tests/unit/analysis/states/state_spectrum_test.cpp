@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr double state_spectrum_rounding = 1e-13;  // bidiagonalisation of matrices of some ten rows
 
-/// Of one slab [token][sample][channel].
+/// Spectrum of one slab [token][sample][channel].
 SpectrumAccumulator spectrum_of(const SlabContext& context, const std::vector<double>& u) {
   SpectrumAccumulator meter(1, std::min(context.line->tokens(), context.width), context);
   meter.add(0, u.data());

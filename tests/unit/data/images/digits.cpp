@@ -160,7 +160,7 @@ double distance(const Cloud& from, const Cloud& to) {
   return sum / static_cast<double>(from.size());
 }
 
-/// Of 50 pictures of a digit, more are classified correctly than as any other digit.
+/// More of 50 pictures of a digit are classified correctly than as any other digit.
 TEST(Digits, are_read_as_their_label_by_someone_who_knows_a_dot_matrix_display) {
   const data::Digits set = digits();
   std::vector<Cloud> known;

@@ -54,7 +54,7 @@ std::vector<double> tokens_of(const data::Dataset& set, std::size_t index) {
 
 class TokenFiles : public testing::Test {
  protected:
-  /// What asks for a new file with these arrays.
+  /// Specification of a data set in a new file with these arrays.
   data::DatasetSpec spec(const TokenArrays& arrays) {
     const auto path = folder_ / ("tokens" + std::to_string(files_++) + ".h5");
     write_tokens(path, arrays);

@@ -19,7 +19,7 @@ using namespace test;
 /// The largest relative error of rounding to eight significant bits.
 constexpr double rounding = 0x1p-8;
 
-/// What a layer does in one arithmetic.
+/// Value and derivatives of a layer in one arithmetic.
 struct LayerDerivatives {
   LayerDerivatives(const Setting& setting, Precision precision) {
     auto spec = problem_of(setting);

@@ -234,7 +234,7 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
   std::size_t parts = ReactionParameters::names().size();
   Point at{parameters.flat, random_vector(context.size(), 1, 1.2, 0.3), random_vector(context.size(), 3)};
   Point along = direction(20);
-  /// What results start from.
+  /// Vector that results are added to.
   std::vector<double> base = random_vector(context.size(), 5);
   std::vector<double> flat_base = random_vector(parameters.flat.size(), 6);
 

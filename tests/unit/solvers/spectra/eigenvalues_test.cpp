@@ -37,7 +37,7 @@ std::vector<double> descending(const VectorXd& sorted, int count) {
   return {reversed.data(), reversed.data() + count};
 }
 
-/// What was found are the ends of `spectrum` (ascending). An eigenvalue is as near as its residual (Weyl).
+/// Expects the ends of `spectrum` (ascending). An eigenvalue is as near as its residual (Weyl).
 void expect_ends(const ExtremeEigenvalues& found, const VectorXd& spectrum, const EigenRequest& request) {
   const double near = 2 * request.tolerance * spectrum.cwiseAbs().maxCoeff() + 1e-14;
   EXPECT_THAT(found.largest.values, Pointwise(DoubleNear(near), descending(spectrum, request.largest)));
