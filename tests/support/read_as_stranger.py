@@ -1,4 +1,4 @@
-"""Reads the sample archive of tests/unit/io/strangers.cpp with generic tools that know nothing of Fluxformer: xarray (netCDF-4)
+"""Reads the sample archive of tests/unit/io/strangers_test.cpp with generic tools that know nothing of Fluxformer: xarray (netCDF-4)
 and an XDMF reader (here: the XML and the hyperslabs it names; VTK's own reader too where it is installed).
 
     read_as_stranger.py sample.h5      exit code 0: as expected, 77: a module is missing

@@ -1,4 +1,4 @@
-"""Watches a growing history file while tests/unit/io/history_file.cpp writes it, until it has ROWS rows.
+"""Watches a growing history file while tests/unit/io/history_file_test.cpp writes it, until it has ROWS rows.
 
     watch_history.py a.history.h5 ROWS      prints the first length seen; exit code 0: as expected, 77: h5py is missing
 """
