@@ -23,7 +23,7 @@ constexpr std::array followed = {TokenGuess::identity_cosine, TokenGuess::identi
                                  TokenGuess::linear_cosine, TokenGuess::linear_l2};
 
 const io::Variable& variable_of(TokenGuess guess) {
-  return stored::rates[guess];
+  return stored::rates[static_cast<std::size_t>(guess)];
 }
 
 /// Of the samples besides those of the comparison four fifths to fit maps, the rest to choose them.
