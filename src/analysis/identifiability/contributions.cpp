@@ -150,8 +150,7 @@ void ContributionAccumulator::reduce(MPI_Comm comm) {
 
 std::vector<double> ContributionAccumulator::column(std::size_t which) const {
   std::vector<double> list;
-  for (Index depth = 0; depth < depths_; ++depth)
-    list.push_back(sums_.total()[depth * columns + which]);
+  for (Index depth = 0; depth < depths_; ++depth) list.push_back(sums_.total()[depth * columns + which]);
   return list;
 }
 

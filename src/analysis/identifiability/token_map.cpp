@@ -10,8 +10,8 @@
 #include "analysis/dense_matrices.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "base/random.hpp"
 #include "base/mpi.hpp"
+#include "base/random.hpp"
 #include "training/optimiser.hpp"
 #include "training/schedule.hpp"
 
