@@ -15,8 +15,8 @@ TEST(Condition, compares_values_of_the_type_of_the_key) {
   EXPECT_TRUE((When{"equation.c", 1.0}.holds(1.0)));
   EXPECT_TRUE((When{"attention.kernel", {"dot", "l2"}}.holds("l2")));
   EXPECT_FALSE((When{"attention.kernel", "dot"}.holds("l2")));
-  EXPECT_TRUE((When{"attention.kernel", Not{"dot"}}.holds("l2")));
-  EXPECT_FALSE((When{"attention.kernel", Not{"dot"}}.holds("dot")));
+  EXPECT_TRUE((When{"attention.kernel", fluxformer::Not{"dot"}}.holds("l2")));
+  EXPECT_FALSE((When{"attention.kernel", fluxformer::Not{"dot"}}.holds("dot")));
   EXPECT_TRUE((When{"attention.causal", false}.holds(false)));
 }
 
@@ -28,8 +28,8 @@ TEST(Condition, of_a_key_alone_wants_a_word_or_a_raised_flag) {
 }
 
 TEST(Condition, has_clauses_that_must_all_hold) {
-  const Condition condition =
-      When{"attention.kernel", {"dot", "l2"}} && When{"output.file"} && When{"mesh.layers", Not{3L}};
+  const Condition condition = When{"attention.kernel", {"dot", "l2"}} && When{"output.file"} &&
+                              When{"mesh.layers", fluxformer::Not{3L}};
   ASSERT_EQ(condition.clauses.size(), 3U);
   EXPECT_EQ(condition.clauses[0].key, "attention.kernel");
   EXPECT_EQ(condition.clauses[1].key, "output.file");

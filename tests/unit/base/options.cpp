@@ -57,7 +57,7 @@ TEST(Options, refuse_wrong_conditions) {
   };
   EXPECT_EQ(complaint(When{"attention.kernel", "l2"}), "(accepted)");  // also if it is declared later
   EXPECT_EQ(complaint(When{"attention.kernel", {"dot", "l2"}} && When{"attention.causal"} &&
-                      When{"mesh.layers", Not{3L}}),
+                      When{"mesh.layers", fluxformer::Not{3L}}),
             "(accepted)");
   EXPECT_EQ(complaint(When{"mesh.depth", 3L}),
             "option a.b: condition 'mesh.depth = 3': there is no option mesh.depth");
@@ -135,7 +135,7 @@ TEST(OptionsHelp, says_when_an_option_counts) {
     o.declare({.name = "a.c",
                .fallback = 1L,
                .doc = "Another.",
-               .when = When{"a.set", Not{"x"}} && When{"a.b", 2L}});
+               .when = When{"a.set", fluxformer::Not{"x"}} && When{"a.b", 2L}});
   });
   const std::string help = options_help(options);
   EXPECT_THAT(help, HasSubstr("Number. (whole number; m; only with a.set = x, y or z)\n"));

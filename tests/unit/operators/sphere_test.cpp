@@ -14,21 +14,21 @@ namespace {
 
 using namespace test;
 
-constexpr double eps = std::numeric_limits<double>::epsilon();
+constexpr double rounding = std::numeric_limits<double>::epsilon();
 
 TEST(Sphere, projection_matches_the_plain_loops) {
   for (const int width : {1, 3, 8, 21, 64}) {
     std::vector<double> x = random_vector(static_cast<std::size_t>(7 * width), 1, 3);
     const std::vector<double> expected = reference::project_to_sphere(x, width);
     EXPECT_TRUE(project_to_sphere(x.data(), 7, width));
-    EXPECT_LE(relative_difference(x, expected), 8 * eps);
+    EXPECT_LE(relative_difference(x, expected), 8 * rounding);
   }
 }
 
 TEST(Sphere, a_zero_row_is_reported_and_left_alone) {
   std::vector<double> x{3, 4, 0, 0, 0, 2};
   EXPECT_FALSE(project_to_sphere(x.data(), 3, 2));
-  EXPECT_LE(relative_difference(x, {0.6, 0.8, 0, 0, 0, 1}), 2 * eps);
+  EXPECT_LE(relative_difference(x, {0.6, 0.8, 0, 0, 0, 1}), 2 * rounding);
 }
 
 TEST(Sphere, tangent_leaves_a_second_order_remainder_and_is_symmetric) {

@@ -92,9 +92,9 @@ TYPED_TEST(VectorMath, gelu_tanh_curvature_is_the_second_derivative) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const long double at = x[i], factor = 2 * sqrtl(2 / std::numbers::pi_v<long double>);
     const long double s = logistic_of_tanh_form(at), h = s * logistic_of_tanh_form(-at);
-    const long double rate = factor * (1 + 3 * 0.044715L * at * at), curvature = factor * 6 * 0.044715L * at;
+    const long double rate = factor * (1 + 3 * 0.044715L * at * at), change = factor * 6 * 0.044715L * at;
     const long double expected =
-        std::abs(x[i]) > 50 ? 0 : h * (2 * rate + at * ((1 - 2 * s) * rate * rate + curvature));
+        std::abs(x[i]) > 50 ? 0 : h * (2 * rate + at * ((1 - 2 * s) * rate * rate + change));
     ASSERT_LE(fabsl(curvature[i] - expected), 8 * this->eps) << "x = " << x[i];
   }
 }

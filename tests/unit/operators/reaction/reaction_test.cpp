@@ -448,7 +448,8 @@ TEST_P(ReactionAlongADirection, agrees_between_float_and_double) {
         << ReactionParameters::names()[part];
 }
 
-std::string case_name(const testing::TestParamInfo<ReactionAlongADirection::ParamType>& tested) {
+std::string name_of_case_along_a_direction(
+    const testing::TestParamInfo<ReactionAlongADirection::ParamType>& tested) {
   const auto& [size, activation, normalised] = tested.param;
   const char* names[] = {"gelu_erf", "gelu_tanh", "relu"};
   return std::to_string(size.tokens * size.samples) + "_rows_hidden_" + std::to_string(size.hidden) + '_' +
@@ -462,7 +463,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Case{1, 1, 3, 1}, Case{3, 0, 5, 7}),
                      testing::Values(Activation::gelu_erf, Activation::gelu_tanh, Activation::relu),
                      testing::Bool()),
-    case_name);
+    name_of_case_along_a_direction);
 
 TEST(ReactionLinearisation, of_relu_holds_no_curvatures) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 49, 1);
