@@ -1,4 +1,5 @@
-// Norms of the blocks du_j/dx_i against the derivative of every cell, applied to one unit vector after the other.
+// Norms of the blocks du_j/dx_i against the derivative of every cell, applied to one unit vector after the
+// other.
 
 #include "analysis/derivatives/input_jacobian.hpp"
 
@@ -102,8 +103,8 @@ TEST(InputJacobian, of_the_input_itself_is_the_identity) {
             RowMatrix::Identity(one.length(), one.length()));
 }
 
-// A normal variate is beyond four standard errors with probability 6e-5. Squares of sums are skewed, so the bound of the
-// specification, 1 % of the pairs, is used.
+// A normal variate is beyond four standard errors with probability 6e-5. Squares of sums are skewed, so the
+// bound of the specification, 1 % of the pairs, is used.
 TEST(InputJacobian, random_directions_agree_within_four_standard_errors) {
   Case one(transformer);
   const auto exact = one.norms(16), random = one.norms(16, {.probes = 256, .seed = 3});
