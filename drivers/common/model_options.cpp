@@ -120,7 +120,7 @@ void declare_depth(Options& options) {
                 .choices = {"euler", "midpoint"}});
 }
 
-void declare_attention(Options& options) {
+void declare_attention_term(Options& options) {
   declare_of_model(options, {.name = "attention.heads",
                              .fallback = 4L,
                              .doc = "attention heads; must divide model.width",
@@ -208,7 +208,7 @@ void declare_model_options(Options& options) {
   declare_mesh(options);
   declare_equation(options);
   declare_depth(options);
-  declare_attention(options);
+  declare_attention_term(options);
   declare_model_sizes(options);
   declare_initial_weights(options);
   options.declare(precision_option());

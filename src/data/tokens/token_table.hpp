@@ -7,8 +7,8 @@
 //   lengths   (samples)                  real tokens, 1..tokens; without it all are real
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
 //   labels    (samples)                  whole numbers from 0; without it all are 0
-//   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of ids, or
-//                                        the largest id and one
+//   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
+//                                        ids, or the largest id and one
 // at the root for both splits, or in the groups train and test; words may be at the root then, too.
 
 #include <cstddef>
