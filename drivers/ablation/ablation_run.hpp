@@ -17,11 +17,11 @@
 
 namespace fluxformer {
 
-/// How the layers of this variant differ from the standard ones.
+/// Differences of a variant's layers from the standard ones.
 struct Variant {
-  std::string kind;  ///< transformer, pde
+  std::string kind;  ///< "transformer" or "pde"
   bool residual = true;
-  std::string norm;  ///< none, pre, post
+  std::string norm;  ///< "none", "pre" or "post"
   /// The name in files and tables: "transformer_pre", "pde_none_no_residual".
   std::string name() const;
 };

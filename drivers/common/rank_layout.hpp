@@ -17,7 +17,7 @@ struct RankLayout {
   /// group. Collective. Throws BadInput, naming the keys, unless the product of both divides the number of
   /// ranks.
   RankLayout(MPI_Comm comm, int ranks_token, int ranks_depth = 1);
-  /// The same arrangement for a training on `comm`, the communicator given to the constructor.
+  /// The layout as a training needs it, on `comm`, the communicator given to the constructor.
   TrainingRanks of_training(MPI_Comm comm) const;
 
   Replica replica;

@@ -32,7 +32,7 @@ class Stopwatch {
 /// A trigger once per interval (of time or steps).
 class Cadence {
  public:
-  /// `every`: length of an interval; 0: the cadence is never due.
+  /// Starts with a first interval of length `every`; with 0 the cadence is never due.
   explicit Cadence(double every) : every_(every) {}
   /// True if an interval has ended at `now`, up to `slack`; advances past it and any missed ones.
   bool due(double now, double slack = 0) {

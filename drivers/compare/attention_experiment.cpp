@@ -37,7 +37,7 @@ struct MeanScores {
 /// A PDE model scored against the Transformer: once as trained, once with untrained weights (a null control).
 struct Matched {
   const std::string& name;
-  int heads;  ///< of the Transformer
+  int heads;  ///< number of heads of the Transformer
   const attention::AttentionAccumulator &trained, &untrained;
   const attention::HeadMatch &pairs, &pairs_untrained;
 };

@@ -11,7 +11,8 @@
 
 namespace fluxformer {
 
-/// Throws BadInput if the model has no head, or if there are too many logits to gather. Collective over the mesh.
+/// Throws BadInput if the model has no head, or if there are too many logits to gather. Collective over the
+/// mesh.
 void require_storable_logits(const Mesh& mesh, const Parameters& parameters);
 
 /// Writes the logits of the heads that the model has, from the last depth cell of the state u. Collective

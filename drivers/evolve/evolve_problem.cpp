@@ -29,7 +29,8 @@ SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow&
   return context;
 }
 
-/// The parameters that this rank needs: the inflow, the layers of its cells, and the head behind the last of them.
+/// The parameters that this rank needs: the inflow, the layers of its cells, and the head behind the last of
+/// them.
 ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model) {
   auto share = share_of(model, {model.layers, mesh.total_cells()},
                         {mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1});

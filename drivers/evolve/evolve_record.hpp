@@ -72,7 +72,7 @@ class EvolveRecord {
   io::FieldSelection selection_;
   io::ArchiveWriter archive_;
   io::Series *time_ = nullptr, *step_ = nullptr;
-  std::vector<io::Series*> scalars_, measures_;  ///< in the order of a history line
+  std::vector<io::Series*> scalars_, measures_;  ///< the series in the order of a history line
   io::Field* u_ = nullptr;                       ///< null without output.fields
   states::ArrivalTimes arrival_;
   states::DepthResult last_;

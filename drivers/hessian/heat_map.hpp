@@ -1,7 +1,7 @@
 #pragma once
 
-// The heat map of a decoder's Hessian: the sizes of the entries of the whole matrix, for the first seed of a study
-// of one attention layer.
+// The heat map of a decoder's Hessian: the sizes of the entries of the whole matrix, for the first seed of a
+// study of one attention layer.
 
 #include <mpi.h>
 

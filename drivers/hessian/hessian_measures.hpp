@@ -25,7 +25,7 @@ inline const std::vector<std::string> hessian_parts = {"hessian", "gauss_newton"
 /// the ranks of the matrix they are given; numbers are the same on all ranks.
 class PartRecord {
  public:
-  /// `record` is borrowed; `model` and `part` name the group and the variables.
+  /// Writes measures of `part` of the Hessian of `model` into `record`, which is borrowed.
   PartRecord(StudyRecord& record, std::string model, std::string part)
       : record_(record), model_(std::move(model)), part_(std::move(part)) {}
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The points of a study of one attention layer: kind of layer, seed and, where norms are followed, size of the
-// embeddings.
+// The points of a study of one attention layer: kind of layer, seed and, where norms are followed, size of
+// the embeddings.
 
 #include <span>
 #include <string>

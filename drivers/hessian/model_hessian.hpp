@@ -22,8 +22,8 @@ namespace fluxformer {
 hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
                              const Parameters& parameters);
 
-/// Throws BadInput (agreed) if the Hessian of a model on these samples does not exist or does not fit into the memory;
-/// the message begins with samples.count. Collective.
+/// Throws BadInput (agreed) if the Hessian of a model on these samples does not exist or does not fit into
+/// the memory; the message begins with samples.count. Collective.
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss);
 /// Throws BadInput (agreed) if the gradients of all outputs and the Gram matrices of `blocks` blocks do not
 /// fit into the memory; the message begins with samples.count. Collective.
@@ -33,7 +33,7 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
 /// the training of the model drew. The built-in data sets depend on run.seed, too.
 class AnalysedSamples {
  public:
-  /// `problem` is borrowed.
+  /// Chooses samples for the models of `problem`, which is borrowed.
   AnalysedSamples(const Settings& settings, const CompareProblem& problem)
       : settings_(settings), problem_(problem) {}
   /// Samples for model `name`; the reference is invalidated by a call with another seed. Collective; throws

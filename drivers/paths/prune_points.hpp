@@ -1,6 +1,7 @@
 #pragma once
 
-// The points of `paths.study = prune`: trained networks of attention paths whose heads are silenced in several orders.
+// The points of `paths.study = prune`: trained networks of attention paths whose heads are silenced in
+// several orders.
 
 #include <string>
 #include <vector>

@@ -13,8 +13,8 @@ namespace fluxformer {
 /// over depth. Not collective.
 void refuse_what_training_ignores(const Settings& settings);
 
-/// Throws BadInput for mesh.tokens_* that differ from the token lattice of the data, which determine it. Not
-/// collective.
+/// Throws BadInput for mesh.tokens_* that differ from the token lattice of the data, which the data alone
+/// determine. Not collective.
 void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 
 /// The largest kappa for which explicit steps through depth are stable, kappa (h/c) axes <= 1/2

@@ -45,8 +45,8 @@ class Dataset {
   /// Fills out[token][feature], token = y * tokens_x() + x: tokens_x() * tokens_y() * features() numbers.
   virtual void tokens(std::size_t index, double* out) const = 0;
   /// A random variant of the sample for training, with the same label and length: an image after a random
-  /// affine map (see warp_image), a text with a share `strength` of its words replaced by unknown_word(). `strength`
-  /// is in [0, 1]. To be called only if why_no_variants() is empty.
+  /// affine map (see warp_image), a text with a share `strength` of its words replaced by unknown_word().
+  /// `strength` is in [0, 1]. To be called only if why_no_variants() is empty.
   virtual void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const = 0;
   /// The reason why the data set has no variants; empty if it has.
   virtual std::string why_no_variants() const { return {}; }
@@ -55,13 +55,13 @@ class Dataset {
   /// True if samples may have padding.
   virtual bool padded() const { return vocabulary() > 0; }
 
-  /// Number of words V. 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as numbers; features() = 1,
-  /// or 2 with segments.
+  /// Number of words V. 0: tokens are dense features. V > 0: tokens are word indices 0..V-1 written as
+  /// numbers; features() = 1, or 2 with segments.
   virtual int vocabulary() const { return 0; }
   /// Number of segments S; with S > 0 a token is a word index and a segment, 0..S-1.
   virtual int segments() const { return 0; }
-  /// The vocabulary: words()[i] is the word with index i, in UTF-8. Passed as `DatasetSpec::words`, they
-  /// give the same indices in another split or a later run. Empty if tokens are features, or words without names.
+  /// The vocabulary: words()[i] is the word with index i, in UTF-8. Passed as `DatasetSpec::words`, they give
+  /// the same indices in another split or a later run. Empty if tokens are features, or words without names.
   virtual std::vector<std::string> words() const { return {}; }
   /// The index that stands for any other word, "<unk>"; -1: none.
   virtual int unknown_word() const { return -1; }

@@ -19,7 +19,8 @@
 
 namespace fluxformer::io {
 
-// Each item of a checkpoint is defined once, for writing and for reading: its name, and the values it can have.
+// Each item of a checkpoint is defined once, for writing and for reading: its name, and the values it can
+// have.
 
 /// A whole number of a checkpoint, at /state@name.
 struct WholeItem {

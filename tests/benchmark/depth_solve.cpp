@@ -1,5 +1,6 @@
-// The depth solve with its gradient: 24 steps of the classical Runge-Kutta method through the PDE model of the small network, and back
-// by TSAdjoint. compare_with_pytorch.py compares it with back-propagation through the same loop.
+// The depth solve with its gradient: 24 steps of the classical Runge-Kutta method through the PDE model of
+// the small network, and back by TSAdjoint. compare_with_pytorch.py compares it with back-propagation through
+// the same loop.
 
 #include <benchmark/benchmark.h>
 

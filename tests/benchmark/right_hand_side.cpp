@@ -1,7 +1,7 @@
 // One right-hand side of equation (1) over all layers, with the machine's peak for comparison: matrix
-// products of the same shapes and a large one. Batch 32, 49 tokens, width 64, 4 heads, 6 layers, ffn 256.
-// A march through a model of BERT-base's shape: 8 samples of 128 tokens, width 768, 12 heads, 12 layers, ffn 3072,
-// post-norm. compare_with_pytorch.py compares both with PyTorch.
+// products of the same shapes and a large one. Batch 32, 49 tokens, width 64, 4 heads, 6 layers, ffn 256. A
+// march through a model of BERT-base's shape: 8 samples of 128 tokens, width 768, 12 heads, 12 layers, ffn
+// 3072, post-norm. compare_with_pytorch.py compares both with PyTorch.
 
 #include <benchmark/benchmark.h>
 

@@ -3,8 +3,8 @@
 //
 //   fluxformer_second_order_cost [rounds]
 //
-// 1568 rows (batch 32, 49 tokens), width 64, ffn 256. Twice as many products of matrices: the ratio is 2 where
-// these take all the time.
+// 1568 rows (batch 32, 49 tokens), width 64, ffn 256. Twice as many products of matrices: the ratio is 2
+// where these take all the time.
 
 #include <algorithm>
 #include <cmath>

@@ -2,9 +2,9 @@
 //
 //   mpiexec -n 2 build/tests/fluxformer_stages [rounds | memory]
 //
-// beside one-rank runs of a P-th of the depth that all ranks make at the same time, and one of the whole depth on one rank while the
-// others sleep. The share of the ideal is (m + P - 1) / m times the time of the former over that of the stages. `memory`: what each stage
-// of 48 cells keeps after a step.
+// beside one-rank runs of a P-th of the depth that all ranks make at the same time, and one of the whole
+// depth on one rank while the others sleep. The share of the ideal is (m + P - 1) / m times the time of the
+// former over that of the stages. `memory`: what each stage of 48 cells keeps after a step.
 
 #include <sys/resource.h>
 

@@ -23,8 +23,8 @@ enum class Over { samples, depth };
 
 class TrainingCase {
  public:
-  /// Each rank of `comm` has size.batch / ranks samples of the batch, or its share of the layers and all samples. They are
-  /// cut into micro-batches.
+  /// Each rank of `comm` has size.batch / ranks samples of the batch, or its share of the layers and all
+  /// samples. They are cut into micro-batches.
   TrainingCase(MPI_Comm comm, const Size& size, Precision precision, Over over = Over::samples,
                int micro_batches = 1)
       : stages_(over == Over::depth ? mpi::size(comm) : 1),

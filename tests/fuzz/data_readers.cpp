@@ -80,7 +80,7 @@ void read_omniglot(std::span<const std::uint8_t> bytes) {
   use_samples(data::Omniglot(spec, data::ImageTokens(data::TokenLayout::patches)));
 }
 
-/// gzip'd with a sound checksum.
+/// The bytes packed by gzip, with a sound checksum.
 Bytes packed(std::span<const std::uint8_t> bytes) {
   z_stream stream{};
   constexpr int gzip_header = 16 + MAX_WBITS;

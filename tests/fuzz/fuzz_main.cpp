@@ -1,11 +1,12 @@
 // Reads mutated files with the program's readers: see README.md in this folder.
 //
-//   fuzz_readers [--reader=NAME] [--runs=N] [--seconds=S] [--seed=K] [--corpus=DIR] [--findings=DIR] [--hang=S]
-//                [--most=FINDINGS]
-//   fuzz_readers --reader=NAME FILE...      reads these files once (--repair=1: and says whether repairing the
-//                                           checksums changes them)
+//   fuzz_readers [--reader=NAME] [--runs=N] [--seconds=S] [--seed=K] [--corpus=DIR] [--findings=DIR]
+//                [--hang=S] [--most=FINDINGS]
+//   fuzz_readers --reader=NAME FILE...      reads these files once (--repair=1: and says whether
+//                                           repairing the checksums changes them)
 //
-// Runs and seconds are divided among the readers; a reader ends after --most findings of different kinds (1). Exit status: 0 no finding, 1 findings, 2 wrong arguments.
+// Runs and seconds are divided among the readers; a reader ends after --most findings of different kinds (1).
+// Exit status: 0 no finding, 1 findings, 2 wrong arguments.
 
 #include <sys/mman.h>
 #include <sys/resource.h>

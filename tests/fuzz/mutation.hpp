@@ -23,8 +23,8 @@ class Draws {
   std::uint64_t state_;
 };
 
-/// Changes `bytes` in one to about ten places; `other` is a seed that blocks may be taken from. The result has
-/// at most `most` bytes.
+/// Changes `bytes` in one to about ten places; `other` is a seed that blocks may be taken from. The result
+/// has at most `most` bytes.
 void mutate(Bytes& bytes, std::span<const std::uint8_t> other, Draws& draws, std::size_t most);
 
 }  // namespace fluxformer::fuzz

@@ -1,7 +1,7 @@
 #pragma once
 
-// Checksums of mutated files. Most damage would otherwise be refused at the first of them. What is too damaged
-// to find its checksums is left as it is.
+// Checksums of mutated files. Most damage would otherwise be refused at the first of them. What is too
+// damaged to find its checksums is left as it is.
 
 #include "tests/fuzz/reader.hpp"
 

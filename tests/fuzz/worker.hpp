@@ -46,7 +46,8 @@ std::int64_t now();
 bool over(const Task& task, std::uint64_t next);
 /// Input `number` of a task: the same for the same seeds and key. The seeds themselves come first.
 Bytes make_input(const Task& task, std::uint64_t number);
-/// Writes an input and what happened to the folder of findings, unless a finding of this kind is there already.
+/// Writes an input and what happened to the folder of findings, unless a finding of this kind is there
+/// already.
 void save_finding(const Task& task, Shared& shared, std::span<const std::uint8_t> bytes,
                   const std::string& what, std::size_t kind);
 /// Reads inputs from shared.next on. Returns the exit code.

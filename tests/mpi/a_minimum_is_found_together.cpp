@@ -1,4 +1,5 @@
-// The minimum of a function that all ranks compute: the first one decides, all get what it finds, and an error of it ends the search everywhere.
+// The minimum of a function that all ranks compute: the first one decides, all get what it finds, and an
+// error of it ends the search everywhere.
 
 #include <gtest/gtest.h>
 #include <petscsys.h>
@@ -17,7 +18,8 @@ using test::size_of;
 
 const MPI_Comm world = MPI_COMM_WORLD;
 
-/// Rosenbrock's function of which every rank adds its share; those of ranks other than the first lose some digits.
+/// Rosenbrock's function of which every rank adds its share; those of ranks other than the first lose some
+/// digits.
 double shared_valley(const std::vector<double>& x, std::vector<double>& gradient) {
   const double share = 1.0 / size_of(world), a = 1 - x[0], b = x[1] - x[0] * x[0];
   double sums[] = {share * (a * a + 10 * b * b), share * (-2 * a - 40 * x[0] * b), share * 20 * b};

@@ -67,7 +67,7 @@ class Reference {
     return ListedSamples(std::move(content));
   }
 
-  /// alpha = rho = 1 and kappa = 0 are no parameters in PyTorch.
+  /// Parameters of an array of the file; alpha = rho = 1 and kappa = 0 are no parameters in PyTorch.
   Parameters of(What which) const {
     Parameters p(model());
     for (const auto& view : p.layout.views()) {

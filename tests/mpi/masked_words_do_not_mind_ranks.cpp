@@ -1,6 +1,5 @@
-// Guessing masked words on a distributed token line: the words that are masked, loss, gradient and Hessian products are those of
-// one rank.
-// Ranks: 1 2 3 4.
+// Guessing masked words on a distributed token line: the words that are masked, loss, gradient and Hessian
+// products are those of one rank. Ranks: 1 2 3 4.
 
 #include <gtest/gtest.h>
 

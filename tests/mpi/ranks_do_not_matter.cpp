@@ -57,7 +57,8 @@ std::vector<Case> cases() {
       {"upwind arkimex", upwind, with("arkimex", "3", 0.5, 4), 1e-9},  // linear solves to 1e-12
       // Weights and kernels in float: sums in another order differ by its round-off.
       {"single precision", single, with("ssp", "", 0.5, 3), 1e-5},
-      // These carry some factors over the middle between two bfloat16 numbers; half of the rounding of all of them, 2^-8.
+      // These carry some factors over the middle between two bfloat16 numbers; half of the rounding of all of
+      // them, 2^-8.
       {"mixed precision", mixed, with("ssp", "", 0.5, 3), 0x1p-9}};
   return all;
 }

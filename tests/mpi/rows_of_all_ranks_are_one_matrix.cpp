@@ -1,5 +1,5 @@
-// A matrix of 4-byte numbers of which each rank passes its rows, however many: the file holds them one below the
-// other.
+// A matrix of 4-byte numbers of which each rank passes its rows, however many: the file holds them one below
+// the other.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
-// The contract of the seam SecondOrder, checked for every slab term that has it, in all its settings, on every
-// split of the ranks over depth and tokens.
-// Ranks: 1 2 3 4.
+// The contract of the seam SecondOrder, checked for every slab term that has it, in all its settings, on
+// every split of the ranks over depth and tokens. Ranks: 1 2 3 4.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -153,8 +152,8 @@ TEST_P(SecondOrderConformance, ranks_do_not_matter) {
   }
 }
 
-// Twice the bound of values and gradients (term_conformance.cpp): second derivatives are sums of products of two first ones, whose
-// relative errors add up. ReLU's kinks: no unit of these cases is near one.
+// Twice the bound of values and gradients (term_conformance.cpp): second derivatives are sums of products of
+// two first ones, whose relative errors add up. ReLU's kinks: no unit of these cases is near one.
 TEST_P(SecondOrderConformance, single_precision_agrees_to_single_precision) {
   for (const MeshSpec& split : splits()) {
     Harness term = on(split);

@@ -1,5 +1,5 @@
-// The data of attention paths, shared by any number of ranks, give the numbers of one rank that holds all of them: energy, slope, virial,
-// predictions, overlaps, and the minimum of the action.
+// The data of attention paths, shared by any number of ranks, give the numbers of one rank that holds all of
+// them: energy, slope, virial, predictions, overlaps, and the minimum of the action.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ PathExamples part_of(const PathExamples& all, const ExampleShare& share) {
   return mine;
 }
 
-/// The same data on one rank and on all.
+/// A task on one rank and shared by all, from the same data.
 struct Both {
   int paths;
   PathExamples all;
@@ -62,7 +62,8 @@ struct Both {
         u(random_covariance(paths, 5)) {}
 };
 
-/// Blocks that do not divide the examples, whole ones, one for all, more ranks than examples, fewer dimensions than ranks.
+/// Blocks that do not divide the examples, whole ones, one for all, more ranks than examples, fewer
+/// dimensions than ranks.
 void for_sizes(const std::function<void(const Both&)>& test) {
   for (const auto& [examples, paths, dimension, block] : {std::array{37, 4, 5, 3},
                                                           {40, 3, 7, 5},
@@ -162,7 +163,8 @@ TEST(SharedData, have_the_minimum_of_one_rank_and_all_ranks_the_same) {
   const Both both(33, 4, 8, 4);
   const auto one = saddle_point(PathAction(network, both.local, temperature)),
              many = saddle_point(PathAction(network, both.shared, temperature));
-  // The last Newton step leaves the gradient's round-off, times condition numbers of the Hessian of some hundreds.
+  // The last Newton step leaves the gradient's round-off, times condition numbers of the Hessian of some
+  // hundreds.
   const double error = distance(many.order.u.front(), one.order.u.front());
   EXPECT_LT(error, 1e-9);
   reached("U_1 of shared examples at the minimum", error);

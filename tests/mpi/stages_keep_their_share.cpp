@@ -1,5 +1,6 @@
-// Each rank is a stage of depth: it keeps the parameters of its cells and the activations of as many micro-batches as the schedule says;
-// together they take the step of one rank; a failure of one stage ends the step on all, and the next step works as usual.
+// Each rank is a stage of depth: it keeps the parameters of its cells and the activations of as many
+// micro-batches as the schedule says; together they take the step of one rank; a failure of one stage ends
+// the step on all, and the next step works as usual.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,8 @@ ModelSpec model() {
   return spec;
 }
 
-/// The march of `inner`, failing on the way up or at a row of the way back, of the micro-batch that counts `after` down to 0.
+/// The march of `inner`, failing on the way up or at a row of the way back, of the micro-batch that counts
+/// `after` down to 0.
 class Failing final : public DepthMarch {
  public:
   Failing(std::unique_ptr<DepthMarch> inner, const int& at, int& after)

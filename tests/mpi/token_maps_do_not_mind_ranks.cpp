@@ -1,4 +1,5 @@
-// Rates, linear maps, trained maps and contributions of samples that are spread over ranks are those of one rank.
+// Rates, linear maps, trained maps and contributions of samples that are spread over ranks are those of one
+// rank.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

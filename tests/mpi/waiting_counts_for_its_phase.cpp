@@ -1,8 +1,8 @@
 // Time spent waiting for another rank is charged to the phase in which a rank waits.
 //
 // No rank is made late and no times are compared. This file stands between the program, PETSc and MPI (MPI's
-// profiling interface, MPI 4.0, chapter 15) and reads the counts before and after each call that may wait: the
-// time in between belongs to the current phase, however long it is.
+// profiling interface, MPI 4.0, chapter 15) and reads the counts before and after each call that may wait:
+// the time in between belongs to the current phase, however long it is.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -17,7 +17,7 @@
 
 namespace fluxformer::test {
 
-/// gain, bias, W_QKV, b_QKV, W_O, b_O, alpha, one after the other.
+/// The parameters gain, bias, W_QKV, b_QKV, W_O, b_O, alpha, one after the other.
 struct AttentionParameters {
   AttentionParameters(int width, unsigned seed) : d(static_cast<std::size_t>(width)) {
     flat = random_vector(4 * d * d + 6 * d + 1, seed, 1 / std::sqrt(width));
@@ -67,7 +67,7 @@ class SplitAttention {
                       out.data());
     return everyones(out);
   }
-  /// u_bar; the gradient of all parameters in `gradient`.
+  /// Returns u_bar; writes the gradient of all parameters to `gradient`.
   std::vector<double> adjoint(const AttentionParameters& p, const std::vector<double>& u,
                               const std::vector<double>& w, std::vector<double>& gradient, double scale = 1) {
     std::vector<double> u_bar(context_.size(), 0.0);
@@ -79,7 +79,7 @@ class SplitAttention {
     gradient = sum_over(line_.comm(), gradient);
     return everyones(u_bar);
   }
-  /// [sample][head][query][key]
+  /// The attention matrix, [sample][head][query][key].
   std::vector<double> matrix(const AttentionParameters& p, const std::vector<double>& u, int heads) {
     const auto blocks = static_cast<std::size_t>(context_.samples * heads);
     const auto n = static_cast<std::size_t>(line_.tokens()),

@@ -52,8 +52,8 @@ class CellTerm final : public Term {
   CellWeights<T> weights_;
 };
 
-/// The same through KeepsActivations. Tangent and adjoint store the activations of all cells before they read those
-/// of the first.
+/// Evaluates a term through KeepsActivations. Tangent and adjoint store the activations of all cells before
+/// they read those of the first.
 template <class T>
 class KeptCellTerm final : public Term {
  public:

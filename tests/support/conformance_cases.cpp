@@ -59,8 +59,8 @@ struct Calls {
 template <class Seam, class Made>
 inline constexpr bool has = std::is_base_of_v<Seam, std::remove_cvref_t<Made>>;
 
-/// `make`.operator()<T>(context) makes the slab term, shared; `views`(base, coefficients) lays out the parameters of
-/// one cell.
+/// `make`.operator()<T>(context) makes the slab term, shared; `views`(base, coefficients) lays out the
+/// parameters of one cell.
 template <class T, class Make, class Views>
 TermCase::Build builder(Make make, Views views, std::size_t per_cell, Calls calls) {
   return [=](const Mesh&, const SlabContext& context, const State& parameters) -> BuiltTerm {
@@ -80,7 +80,7 @@ TermCase::Build builder(Make make, Views views, std::size_t per_cell, Calls call
   };
 }
 
-/// The same term through SecondOrder.
+/// A term evaluated through SecondOrder.
 template <class T, class Make, class Views>
 TermCase::SecondOrderCalls second_order(Make make, Views views, std::size_t per_cell) {
   return [=](const SlabContext& context, int first_cell, const Point& at, const Point& along, double scale,

@@ -93,7 +93,8 @@ NumericDerivatives numeric_derivatives(const F& f, const Eigen::VectorXd& theta)
   return all;
 }
 
-/// Both parts, for `outputs` from a vector to a vector and `loss` from that vector to a number.
+/// Value, gradient, Hessian and Gauss-Newton part of loss(outputs(theta)), for `outputs` from a vector to a
+/// vector and `loss` from that vector to a number.
 template <class Outputs, class Loss>
 NumericDerivatives numeric_derivatives(const Outputs& outputs, const Loss& loss,
                                        const Eigen::VectorXd& theta) {

@@ -1,8 +1,9 @@
 #pragma once
 
-// The Hessian of an attention layer under c |F - Y|^2 assembled from Kronecker products and commutation matrices,
-// as arXiv 2410.10986 writes it: the second reference, for tiny sizes (Z2 has L d^5 entries). It shares with the
-// closed form neither moments nor index gymnastics: everything follows from the derivatives of soft-max.
+// The Hessian of an attention layer under c |F - Y|^2 assembled from Kronecker products and commutation
+// matrices, as arXiv 2410.10986 writes it: the second reference, for tiny sizes (Z2 has L d^5 entries). It
+// shares with the closed form neither moments nor index gymnastics: everything follows from the derivatives
+// of soft-max.
 
 #include "analysis/decoder/attention_layer.hpp"
 

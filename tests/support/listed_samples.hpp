@@ -67,7 +67,7 @@ inline ListedSamples random_samples(int count, int tokens_x, int tokens_y, int f
   return ListedSamples(std::move(c));
 }
 
-/// The same with words 0 .. words - 1 for tokens, and with `segments` > 0 a segment to each.
+/// Random samples of the words 0 .. words - 1, and with `segments` > 0 of a segment for each word.
 inline ListedSamples random_words(int count, int tokens_x, int tokens_y, int words, int segments,
                                   int classes) {
   const int numbers = segments > 0 ? 2 : 1, tokens = tokens_x * tokens_y;
@@ -95,8 +95,8 @@ inline std::vector<std::string> names_of_words() {
   return {"<pad>", "<unk>", "[CLS]", "[SEP]", "a", "b", "c", "d", "e", "f", "g", "h"};
 }
 
-/// Texts of random words and `numbers` (1, or 2 with segments) per token: [CLS], words and <unk>, [SEP], padding. One in
-/// seven has no words between.
+/// Texts of random words and `numbers` (1, or 2 with segments) per token: [CLS], words and <unk>, [SEP],
+/// padding. One in seven has no words between.
 inline ListedSamples random_texts(std::size_t count, std::size_t tokens, std::size_t numbers,
                                   std::vector<std::string> names = names_of_words()) {
   constexpr std::uint64_t cls = 2, sep = 3, first = 4;

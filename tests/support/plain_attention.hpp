@@ -1,7 +1,7 @@
 #pragma once
 
-// The forward pass of an attention layer and what stands around it, written as plainly as possible and for any
-// type of number: with hyper-dual numbers (hyper_dual.hpp) the reference of every Hessian.
+// The forward pass of an attention layer and what stands around it, written as plainly as possible and for
+// any type of number: with hyper-dual numbers (hyper_dual.hpp) the reference of every Hessian.
 
 #include <cmath>
 #include <utility>

@@ -7,7 +7,8 @@
 
 namespace fluxformer::test {
 
-/// Notes `error` (an observed order, ...) as one of kind `what` and returns it, to be compared with its bound.
+/// Notes `error` (an observed order, ...) as one of kind `what` and returns it, to be compared with its
+/// bound.
 double reached(const std::string& what, double error);
 
 /// "reached WHAT: VALUE" for each kind, the largest that this rank has seen.

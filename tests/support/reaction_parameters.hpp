@@ -11,7 +11,7 @@
 
 namespace fluxformer::test {
 
-/// gain, bias, W_1, b_1, W_2, b_2, rho, one after the other.
+/// The parameters gain, bias, W_1, b_1, W_2, b_2, rho, one after the other.
 struct ReactionParameters {
   ReactionParameters(int width, int hidden, unsigned seed)
       : d(static_cast<std::size_t>(width)), f(static_cast<std::size_t>(hidden)) {

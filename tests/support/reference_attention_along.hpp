@@ -23,7 +23,7 @@ struct AttentionAlong {
   AttentionSweep value, variation;
 };
 
-/// Both parts of it.
+/// The sweep at `at` and its variation along `direction`.
 AttentionAlong attention_along(const WholeLine& line, const AttentionSettings& settings,
                                const AttentionPoint& at, const AttentionPoint& direction);
 

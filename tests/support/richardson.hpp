@@ -8,8 +8,8 @@
 
 namespace fluxformer::test {
 
-/// d/de of f(e), a vector, at e = 0: central differences with h, h/2, h/4, extrapolated to sixth order. Errors:
-/// h^6 / 64 of a seventh derivative over 7!, and some 8 eps / h of f.
+/// d/de of f(e), a vector, at e = 0: central differences with h, h/2, h/4, extrapolated to sixth order.
+/// Errors: h^6 / 64 of a seventh derivative over 7!, and some 8 eps / h of f.
 template <class Function>
 std::vector<double> derivative(Function&& f, double h) {
   std::array<std::vector<double>, 3> table;

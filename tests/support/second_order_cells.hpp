@@ -26,8 +26,8 @@ struct Products {
   std::vector<double> newton_bar, newton_gradient;
 };
 
-/// `scale` times the term at a point and along a direction, in the cells of u and w, each a slab. All cells are
-/// evaluated before any is used; another direction comes first. Collective over the token line.
+/// `scale` times the term at a point and along a direction, in the cells of u and w, each a slab. All cells
+/// are evaluated before any is used; another direction comes first. Collective over the token line.
 template <class T>
 Products products(SecondOrder<T>& term, const CellWeights<T>& weights, const CellWeights<T>& weights_dot,
                   int first_cell, std::size_t slab, const Point& at, const Point& along, double scale,

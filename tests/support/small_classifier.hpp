@@ -1,7 +1,7 @@
 #pragma once
 
-// Classifiers of a few numbers on a lattice of 3 x 2 tokens, in the settings in which they differ, and a batch
-// with padding and a filler.
+// Classifiers of a few numbers on a lattice of 3 x 2 tokens, in the settings in which they differ, and a
+// batch with padding and a filler.
 
 #include <ostream>
 #include <string>
@@ -38,8 +38,8 @@ inline ModelSpec small_classifier(int layers) {
   return model;
 }
 
-/// With what published models have around their layers: segments, class token, LayerNorm of the embedding, pooling of one
-/// token, a dense map before the head.
+/// With what published models have around their layers: segments, class token, LayerNorm of the embedding,
+/// pooling of one token, a dense map before the head.
 inline std::vector<SmallClassifier> classifiers_of_published_shape() {
   SmallClassifier bert{.name = "bert", .model = small_classifier(2)};
   bert.model.features = 0;
@@ -66,8 +66,8 @@ inline std::vector<SmallClassifier> classifiers_of_published_shape() {
   return {bert, gpt, vit, two_stages};
 }
 
-/// Transformers (pre- and post-norm, of words, with linear attention, of published shape) and PDE models with knots, kappa
-/// and the midpoint rule.
+/// Transformers (pre- and post-norm, of words, with linear attention, of published shape) and PDE models with
+/// knots, kappa and the midpoint rule.
 inline std::vector<SmallClassifier> small_classifiers() {
   SmallClassifier pre{.name = "pre", .model = small_classifier(2)};
   SmallClassifier post{.name = "post", .model = small_classifier(2)};

@@ -53,7 +53,7 @@ class Problem {
   /// This rank's part of one cell, and the inverse (gather is collective over the token line).
   std::vector<double> local(const Whole& slab) const;
   Whole whole(const double* local_slab) const;
-  /// The same for all cells (gather is collective over the mesh).
+  /// The state of all cells to the mesh, and the inverse (gather is collective over the mesh).
   void scatter(const Whole& state, Vec u) const;
   Whole gather(Vec u) const;
   /// A constant inflow of this slab.

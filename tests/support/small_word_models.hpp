@@ -1,6 +1,7 @@
 #pragma once
 
-// Models of a few numbers that guess masked words, on the lattice of SmallClassifier, and a batch with masked tokens.
+// Models of a few numbers that guess masked words, on the lattice of SmallClassifier, and a batch with masked
+// tokens.
 
 #include <vector>
 
@@ -8,8 +9,8 @@
 
 namespace fluxformer::test {
 
-/// A tied word head behind a dense map and LayerNorm (as BERT), one with a matrix of its own behind the final LayerNorm,
-/// and a tied one on a PDE model.
+/// A tied word head behind a dense map and LayerNorm (as BERT), one with a matrix of its own behind the final
+/// LayerNorm, and a tied one on a PDE model.
 inline std::vector<SmallClassifier> small_word_models() {
   const auto of_words = [](const char* name) {
     SmallClassifier c{.name = name, .model = small_classifier(2), .loss = {}};

@@ -17,7 +17,7 @@ Eigen::MatrixXd symmetric_matrix(int size, unsigned seed);
 Eigen::VectorXd counting(int size);
 /// Q diag(values) Q^T with a random orthogonal Q.
 Eigen::MatrixXd with_spectrum(const Eigen::VectorXd& values, unsigned seed);
-/// By Eigen's dense solver, ascending: errors of a few 1e-16 of the largest.
+/// Eigenvalues by Eigen's dense solver, ascending: errors of a few 1e-16 of the largest.
 Eigen::VectorXd eigenvalues(const Eigen::MatrixXd& symmetric);
 
 /// Ranks that own rows: all of them, or every other one, beginning with rank 1 if there is one.

@@ -24,7 +24,8 @@ class GzipSource {
   ~GzipSource();
 
   bool compressed() { return gzdirect(file_) == 0; }
-  /// Reads up to `count` bytes; fewer only at the end of intact data. Refuses damaged or truncated compressed data.
+  /// Reads up to `count` bytes; fewer only at the end of intact data. Refuses damaged or truncated compressed
+  /// data.
   std::size_t read(void* out, std::size_t count);
   /// Moves to byte `place` of an uncompressed file.
   void seek(std::size_t place);

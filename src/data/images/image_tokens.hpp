@@ -35,8 +35,8 @@ class ImageTokens {
   int tokens_x() const { return line_ ? image_side / height_ : image_side / width_; }
   int tokens_y() const { return line_ ? 1 : image_side / height_; }
   int features() const { return width_ * height_; }
-  /// Copies image[row][column] to out[token][feature], token = y * tokens_x() + x; image_pixels numbers each, no
-  /// overlap.
+  /// Copies image[row][column] to out[token][feature], token = y * tokens_x() + x; image_pixels numbers each,
+  /// no overlap.
   void arrange(const double* image, double* out) const;
   /// The inverse of `arrange`.
   void restore(const double* tokens, double* image) const;

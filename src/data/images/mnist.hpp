@@ -13,9 +13,9 @@
 
 namespace fluxformer::data {
 
-/// An IDX file of unsigned bytes, plain or gzip'd: bytes 0 0 0x08 r, then r big-endian sizes of 4 bytes, then the product of the sizes
-/// in bytes. Not collective. Every member throws BadInput that names the file and says
-/// what is wrong with it and what to do.
+/// An IDX file of unsigned bytes, plain or gzip'd: bytes 0 0 0x08 r, then r big-endian sizes of 4 bytes, then
+/// the product of the sizes in bytes. Not collective. Every member throws BadInput that names the file and
+/// says what is wrong with it and what to do.
 class IdxFile {
  public:
   /// Reads and checks the header: an array of `dimensions` axes is expected. The length of a plain file must

@@ -11,9 +11,10 @@
 
 namespace fluxformer::data {
 
-/// Handwritten characters. Classes are characters, in alphabetical (byte) order of alphabet and character. Train and test hold the
-/// same classes: of the 20 drawings of a character, each by a different person, 1 to 16 are for training and
-/// 17 to 20 for testing. Sample i is drawing first + i / classes() of character i % classes().
+/// Handwritten characters. Classes are characters, in alphabetical (byte) order of alphabet and character.
+/// Train and test hold the same classes: of the 20 drawings of a character, each by a different person, 1 to
+/// 16 are for training and 17 to 20 for testing. Sample i is drawing first + i / classes() of character i %
+/// classes().
 class Omniglot final : public ImageDataset {
  public:
   static constexpr int drawings = 20, training_drawings = 16;
@@ -37,8 +38,8 @@ class Omniglot final : public ImageDataset {
   /// The names "<alphabet>/<character>" of the classes.
   const std::vector<std::string>& characters() const { return characters_; }
 
-  /// Denominator of stored pixels: means over boxes of 3.75 x 3.75 pixels are exact in units of 1/225, since a box is
-  /// 15 x 15 quarter pixels.
+  /// Denominator of stored pixels: means over boxes of 3.75 x 3.75 pixels are exact in units of 1/225, since
+  /// a box is 15 x 15 quarter pixels.
   static constexpr int units = 225;
   /// Shrinks ink[row][column] of a drawing, 0 or 1, to [row][column] of the 28 x 28 image, 0..units.
   static std::vector<std::uint8_t> shrink(const std::vector<std::uint8_t>& ink);

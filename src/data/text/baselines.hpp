@@ -10,12 +10,12 @@
 
 namespace fluxformer::data {
 
-/// Baselines of a model that guesses masked words: the most frequent word (unigram guess), and for every word the one that most
-/// often follows it (bigram guess). The lower index wins a tie. Not collective.
+/// Baselines of a model that guesses masked words: the most frequent word (unigram guess), and for every word
+/// the one that most often follows it (bigram guess). The lower index wins a tie. Not collective.
 class WordGuess {
  public:
-  /// Counts the words of samples `members` of `data`, whose tokens are words; `allowed` [word] are those that may be
-  /// guessed. O(tokens) time and memory.
+  /// Counts the words of samples `members` of `data`, whose tokens are words; `allowed` [word] are those that
+  /// may be guessed. O(tokens) time and memory.
   WordGuess(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed);
   /// The unigram guess.
   int likeliest() const { return likeliest_; }
@@ -31,8 +31,9 @@ class WordGuess {
 ///   log p(c) + sum over words w of n_w log p(w | c),
 ///   p(c) = documents of c / documents,  p(w | c) = (N_cw + alpha) / (N_c + alpha W)
 /// where n_w counts w in the text, N_cw in the training texts of c, N_c = sum_w N_cw, and w runs over the
-/// W words of the vocabulary but its placeholders, such as <pad> and <unk>, which are ignored. Source: McCallum and Nigam, "A
-/// comparison of event models for naive Bayes text classification", AAAI workshop 1998. Not collective.
+/// W words of the vocabulary but its placeholders, such as <pad> and <unk>, which are ignored.
+/// Source: McCallum and Nigam, "A comparison of event models for naive Bayes text classification", AAAI
+/// workshop 1998. Not collective.
 class NaiveBayes {
  public:
   /// `alpha` is the smoothing: 1 is Laplace's, less is Lidstone's. Throws BadInput unless alpha > 0.

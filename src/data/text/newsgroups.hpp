@@ -75,9 +75,9 @@ std::string_view without_header(std::string_view post);
 /// The body without quoted lines and their introductions: lines that begin with '>' or '|' (blanks before it
 /// allowed) or with "In article", or contain "writes:", "wrote:", "says:", "said:" or "writes in".
 std::string without_quotes(std::string_view body);
-/// The part of the body before the last line that is blank or consists of dashes; all of `body` if there is nothing
-/// before it. Blank lines at the ends of `body` do not count. The last paragraph of a post is usually its
-/// signature.
+/// The part of the body before the last line that is blank or consists of dashes; all of `body` if there is
+/// nothing before it. Blank lines at the ends of `body` do not count. The last paragraph of a post is usually
+/// its signature.
 std::string_view without_footer(std::string_view body);
 
 /// The post without the parts that are not to be kept: header, footer and quotes are removed in this order. A

@@ -12,7 +12,8 @@
 
 namespace fluxformer::data {
 
-/// Base of data sets whose samples are texts of 1 to tokens_x() words; tokens are the indices of their words, followed by padding.
+/// Base of data sets whose samples are texts of 1 to tokens_x() words; tokens are the indices of their words,
+/// followed by padding.
 class TextDataset : public Dataset {
  public:
   int tokens_x() const final { return longest_; }

@@ -11,9 +11,9 @@
 
 namespace fluxformer::data {
 
-/// Synthetic texts on topics. Sample `index` depends on (seed, split, index) alone. classes() consecutive samples, from a multiple of it
-/// on, contain each class once, in random order. The words are invented syllables, the same for every seed.
-/// Their indices:
+/// Synthetic texts on topics. Sample `index` depends on (seed, split, index) alone. classes() consecutive
+/// samples, from a multiple of it on, contain each class once, in random order. The words are invented
+/// syllables, the same for every seed. Their indices:
 ///   2 .. 1 + C/2   markers: `marker(p, 0)` and `marker(p, 1)` of pair p = 0 .. C/4 - 1
 ///   after these    common words, the r-th with probability proportional to 1 / (r + 2.7) (Zipf-Mandelbrot)
 /// A topic consists of topic_words common words of medium rank; topics do not overlap. Classes come in groups
@@ -34,9 +34,9 @@ class Topics final : public TextDataset {
   static constexpr int topic_words = 20, stretch = 16, most_words = 2000, least_words = 500;
   static constexpr double topic_share = 0.25;
 
-  /// Requires: spec.classes is 4, 8, ... 20; spec.length at least 16; spec.vocabulary at least least_words, of which at
-  /// most most_words are used; spec.words is empty or equal to words(), but for a "<mask>" at its end.
-  /// Throws BadInput otherwise.
+  /// Requires: spec.classes is 4, 8, ... 20; spec.length at least 16; spec.vocabulary at least least_words,
+  /// of which at most most_words are used; spec.words is empty or equal to words(), but for a "<mask>" at its
+  /// end. Throws BadInput otherwise.
   explicit Topics(const DatasetSpec& spec);
 
   std::string name() const override { return "topics"; }

@@ -10,7 +10,8 @@
 
 namespace fluxformer::data {
 
-/// True if the words of a model, `known`, are `words`, or (of a model that guesses masked words) `words` and "<mask>".
+/// True if the words of a model, `known`, are `words`, or (of a model that guesses masked words) `words` and
+/// "<mask>".
 bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words);
 
 /// Allows lookups by std::string_view in a map of std::string.

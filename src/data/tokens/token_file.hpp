@@ -11,9 +11,10 @@ namespace fluxformer::data {
 /// Samples of words (with or without segments) or of features, on a line. The whole table is kept in memory.
 class TokenFile final : public Dataset {
  public:
-  /// Reads `spec.split` of `spec.file` (token_table.hpp). Samples are cut to `spec.cut` tokens. The sizes of the model
-  /// (spec.model) decide the sizes of vocabulary, segments and classes, and limit the tokens; spec.words are the model's
-  /// words, if it has them: the words of the file, and perhaps "<mask>". Throws BadInput that names the file for what does not fit.
+  /// Reads `spec.split` of `spec.file` (token_table.hpp). Samples are cut to `spec.cut` tokens. The sizes of
+  /// the model (spec.model) decide the sizes of vocabulary, segments and classes, and limit the tokens;
+  /// spec.words are the model's words, if it has them: the words of the file, and perhaps "<mask>". Throws
+  /// BadInput that names the file for what does not fit.
   explicit TokenFile(const DatasetSpec& spec);
 
   std::string name() const override { return "tokens"; }

@@ -55,8 +55,9 @@ struct ArrayInfo {
   std::vector<std::size_t> shape;
 };
 
-/// The arrays of one HDF5 file. Names have no leading slash: "ids" or "train/ids". Links and datasets that lead to other files are
-/// refused. Not collective. Throws BadInput without the name of the file; an array never announces more numbers than the file can hold.
+/// The arrays of one HDF5 file. Names have no leading slash: "ids" or "train/ids". Links and datasets that
+/// lead to other files are refused. Not collective. Throws BadInput without the name of the file; an array
+/// never announces more numbers than the file can hold.
 class Hdf5Arrays {
  public:
   /// Throws BadInput for what is no whole HDF5 file.

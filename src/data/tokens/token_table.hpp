@@ -7,8 +7,8 @@
 //   lengths   (samples)                  real tokens, 1..tokens; without it all are real
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
 //   labels    (samples)                  whole numbers from 0; without it all are 0
-//   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of ids, or the largest
-//                                        id and one
+//   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
+//                                        ids, or the largest id and one
 // at the root for both splits, or in the groups train and test; words may be at the root then, too.
 
 #include <cstddef>
@@ -34,11 +34,12 @@ struct TokenTable {
   int classes = 1;        ///< the largest label and one
 };
 
-/// Reads a split ("train" or "test") of an HDF5 file on this rank. Throws BadInput "data.file = PATH: ..." that names the array for
-/// everything that is not as above, and names the command that converts FILE.npz.
+/// Reads a split ("train" or "test") of an HDF5 file on this rank. Throws BadInput "data.file = PATH: ..."
+/// that names the array for everything that is not as above, and names the command that converts FILE.npz.
 TokenTable read_token_table(const std::string& path, const std::string& split);
 
-/// Throws BadInput unless all `values` of an array of this shape are from `least` to `most`; `called` is the array.
+/// Throws BadInput unless all `values` of an array of this shape are from `least` to `most`; `called` is the
+/// array.
 void require_range(const std::string& called, const std::vector<int>& values,
                    const std::vector<std::size_t>& shape, int least, int most);
 

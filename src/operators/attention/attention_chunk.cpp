@@ -239,8 +239,8 @@ template <class T>
 void AttentionChunk<T>::solve(bool keep) {
   const Index r = rows();
   potential.resize(half_steps);
-  // f or g = -log sum exp(logit + beta) = -(top + log sum). For l2, the sums of columns leave out the -|k|^2/2 of
-  // their own key, which g makes up for.
+  // f or g = -log sum exp(logit + beta) = -(top + log sum). For l2, the sums of columns leave out the
+  // -|k|^2/2 of their own key, which g makes up for.
   const auto keep_potential = [&](int step) {
     auto& to = potential[step];
     to.resize(heads * ld);

@@ -50,7 +50,8 @@ TEST(SplitRHat, is_one_for_chains_that_have_forgotten) {
 }
 
 TEST(SplitRHat, says_how_far_apart_chains_are) {
-  // Two chains, a apart, of variance 1: halves in pairs at 0 and a have the variance a^2/3 of their four means.
+  // Two chains, a apart, of variance 1: halves in pairs at 0 and a have the variance a^2/3 of their four
+  // means.
   const double a = 2;
   const Chains apart = {autoregressive(0, 20000, 1), autoregressive(0, 20000, 2, a)};
   EXPECT_NEAR(split_r_hat(apart), std::sqrt(1 + a * a / 3), 0.02);

@@ -132,8 +132,8 @@ TEST_F(Checkpoints, hold_numbers_that_are_not_finite_for_items_that_can_be_so) {
     EXPECT_THAT(complaint<BadInput>([&] { reader.numbers(item, 3); }), HasSubstr("infinite holds"));
 }
 
-// Every byte matters: what was changed is found when the checkpoint is opened, or HDF5 finds it, or it was not
-// used.
+// Every byte matters: what was changed is found when the checkpoint is opened, or HDF5 finds it, or it was
+// not used.
 TEST_F(Checkpoints, changed_anywhere_are_not_used) {
   save(1);
   save(2);

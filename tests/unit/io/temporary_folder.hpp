@@ -23,8 +23,9 @@ class InAFolder : public testing::Test {
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   bool exists(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
-  // Bytes that a file occupies on the disk beyond its length. Its last block may be part full, and a file system may add
-  // blocks for its index: kilobytes, where the archive reserves megabytes to be able to close a file.
+  // Bytes that a file occupies on the disk beyond its length. Its last block may be part full, and a file
+  // system may add blocks for its index: kilobytes, where the archive reserves megabytes to be able to close
+  // a file.
   long surplus(const std::string& name) const {
     struct stat found {};
     EXPECT_EQ(::stat(file(name).c_str(), &found), 0) << name;

@@ -117,8 +117,8 @@ TEST_P(EmbeddingOf, has_the_adjoint_of_its_differences) {
   embedding.adjoint(input.data(), bar.data(), gradient, tape);
   embedding.pull(input.data(), bar.data(), kept, tape);
   EXPECT_EQ(gradient, kept);
-  // Fourth-order differences: step^4 times fifth derivatives, of the LayerNorm of rows of size 1 up to 1e5, and the
-  // round-off of a sum of 144 numbers over the step.
+  // Fourth-order differences: step^4 times fifth derivatives, of the LayerNorm of rows of size 1 up to 1e5,
+  // and the round-off of a sum of 144 numbers over the step.
   constexpr double step = 1e-3, tolerance = 1e5 * step * step * step * step + 1e-13 / step;
   for (std::size_t j = 0; j < gradient.size(); ++j) {
     double& value = problem.parameters.values[j];

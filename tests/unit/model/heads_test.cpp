@@ -23,7 +23,8 @@ bool equal(const Parameters& a, const Parameters& b, const std::string& path) {
   return std::ranges::equal(a.view(path), b.view(path));
 }
 
-/// Every array of `made` is that of `from`, but for those of the groups `fresh`, which are the initial ones of this seed.
+/// Every array of `made` is that of `from`, but for those of the groups `fresh`, which are the initial ones
+/// of this seed.
 void expect_kept_but_for(const std::vector<std::string>& fresh, const Parameters& made,
                          const Parameters& from, std::uint64_t seed) {
   Parameters initial(made.spec);

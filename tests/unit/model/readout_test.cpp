@@ -70,8 +70,8 @@ double activated(HeadActivation activation, double x) {
   return NAN;
 }
 
-/// z = W g + b, g = N(act(T p + t)) or p, p the mean of N_f(u) over the real tokens, of the first, or of the last one: straight
-/// from the formulas.
+/// z = W g + b, g = N(act(T p + t)) or p, p the mean of N_f(u) over the real tokens, of the first, or of the
+/// last one: straight from the formulas.
 std::vector<double> naive(const Problem& problem, const Whole& u, const ReadoutCase& of) {
   const auto& p = problem.parameters;
   const auto d = static_cast<std::size_t>(p.spec.width);

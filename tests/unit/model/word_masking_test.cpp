@@ -110,8 +110,8 @@ TEST_P(Masking, leaves_all_other_words_and_every_segment_as_they_are) {
   EXPECT_EQ(batch.weight, plain.weight);
 }
 
-// Counts of independent draws with probability p among n: five standard deviations sqrt(n p (1 - p)), which a right
-// count leaves once in 1.7 million, and these numbers are the same in every run.
+// Counts of independent draws with probability p among n: five standard deviations sqrt(n p (1 - p)), which a
+// right count leaves once in 1.7 million, and these numbers are the same in every run.
 TEST_P(Masking, shows_the_mask_for_80_percent_any_word_for_10_and_the_right_one_for_10) {
   WordMasking masking(data, 0.3);
   std::array<double, 3> counts{};  // mask, the right word, another one

@@ -138,8 +138,9 @@ TEST_P(WordsOf, has_the_hessian_product_of_differences_of_its_gradient) {
   }
 }
 
-// The loss of word c is log(sum exp z) - z_c, so that losses of all words at one token show the logits up to a shift,
-// which the curvature L does not see: v^T H_o v = sum over targets of weight * variance of z_dot under softmax(z).
+// The loss of word c is log(sum exp z) - z_c, so that losses of all words at one token show the logits up to
+// a shift, which the curvature L does not see: v^T H_o v = sum over targets of weight * variance of z_dot
+// under softmax(z).
 TEST_P(WordsOf, has_the_gauss_newton_form_of_differences_of_its_logits) {
   linearise();
   const auto v = direction(5), w = direction(6);

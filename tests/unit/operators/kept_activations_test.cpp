@@ -1,5 +1,5 @@
-// Tangent and adjoint with kept activations equal those that recompute everything, bit for bit, since the operations
-// are the same.
+// Tangent and adjoint with kept activations equal those that recompute everything, bit for bit, since the
+// operations are the same.
 
 #include <gtest/gtest.h>
 

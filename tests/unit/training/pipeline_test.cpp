@@ -1,4 +1,5 @@
-// The order of a pipeline's passes: every pass comes once and can be made, and stages wait as long as the formula says.
+// The order of a pipeline's passes: every pass comes once and can be made, and stages wait as long as the
+// formula says.
 
 #include <gtest/gtest.h>
 

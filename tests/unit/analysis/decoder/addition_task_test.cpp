@@ -54,8 +54,8 @@ TEST(AdditionTask, draws_digits_uniformly_and_pairs_that_sum_to_nine_in_a_fifth_
         nines += x[i] + y[i] == 9 ? 1 : 0;
       }
     }
-    // Of 50 pairs 5 +- 2.1 sum to nine by chance, 14 +- 3.2 in the special batches: 9.5 separates them, but for
-    // 2 in 100 ordinary and 8 in 100 special ones.
+    // Of 50 pairs 5 +- 2.1 sum to nine by chance, 14 +- 3.2 in the special batches: 9.5 separates them, but
+    // for 2 in 100 ordinary and 8 in 100 special ones.
     with_nines += nines > 9 ? 1 : 0;
   }
   EXPECT_NEAR(with_nines, 0.2 * batches * 0.92 + 0.8 * batches * 0.02, 4 * std::sqrt(0.2 * 0.8 * batches));

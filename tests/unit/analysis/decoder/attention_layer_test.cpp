@@ -88,7 +88,8 @@ namespace {
 
 using namespace test;
 
-// 80 rows, more than one tile of them. Rows 1 and up are scored; the LayerNorm makes B^f, and with it the functional part of VV, non-zero.
+// 80 rows, more than one tile of them. Rows 1 and up are scored; the LayerNorm makes B^f, and with it the
+// functional part of VV, non-zero.
 std::vector<AttentionLayer> twenty_sequences(Scores scores) {
   const LayerCase at{5, 4, 3, 4, 20};
   std::vector<AttentionLayer> layers;

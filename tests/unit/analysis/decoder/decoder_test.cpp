@@ -1,5 +1,5 @@
-// Products with the Hessian of a stack of layers against hyper-dual numbers in a plain forward pass, and against
-// the closed form of a single layer.
+// Products with the Hessian of a stack of layers against hyper-dual numbers in a plain forward pass, and
+// against the closed form of a single layer.
 
 #include "analysis/decoder/decoder.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Compares the closed form, summed over sequences, with derivatives found numerically: block by block, and each
-// of the matrix-free products with the dense matrix.
+// Compares the closed form, summed over sequences, with derivatives found numerically: block by block, and
+// each of the matrix-free products with the dense matrix.
 
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ inline Matrix summed_hessian(const std::vector<AttentionLayer>& layers, HessianT
   return sum;
 }
 
-/// Loss, gradient, and every block of H_o and H_f to 1e-9 (5e-13 is reached: the round-off of a sum over rows);
-/// products with three directions to 1e-12.
+/// Loss, gradient, and every block of H_o and H_f to 1e-9 (5e-13 is reached: the round-off of a sum over
+/// rows); products with three directions to 1e-12.
 inline void compare_blocks(const std::vector<AttentionLayer>& layers, const NumericDerivatives& numeric) {
   const AttentionMap& map = layers[0].map();
   double loss = 0;

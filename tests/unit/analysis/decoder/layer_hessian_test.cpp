@@ -1,5 +1,5 @@
-// The closed form of a layer's Hessian against hyper-dual numbers in a plain forward pass, block by block: the
-// query/key blocks are a thousand times smaller than the value block and hide in the whole.
+// The closed form of a layer's Hessian against hyper-dual numbers in a plain forward pass, block by block:
+// the query/key blocks are a thousand times smaller than the value block and hide in the whole.
 
 #include <gtest/gtest.h>
 

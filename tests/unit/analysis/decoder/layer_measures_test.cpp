@@ -183,7 +183,8 @@ TEST(LinearMlpNorms, have_weights_of_the_stated_variance_and_grow_with_the_squar
   const auto norms = linear_mlp_norms(study, 0.3), twice = linear_mlp_norms(study, 0.6);
   for (std::size_t layer = 0; layer < 2; ++layer)
     EXPECT_NEAR(twice[layer], 4 * norms[layer], 1e-13 * norms[layer]);
-  // |W W^T| of d x 12 entries of variance 1 / (3 d) is near |I_12| / 3; fluctuations are of order sqrt(12 / d).
+  // |W W^T| of d x 12 entries of variance 1 / (3 d) is near |I_12| / 3; fluctuations are of order sqrt(12 /
+  // d).
   EXPECT_NEAR(norms[0] / one, 1.0 / 3, 0.4 / 3);
 }
 

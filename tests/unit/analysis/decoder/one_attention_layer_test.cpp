@@ -1,5 +1,5 @@
-// The layer map of a model that is one attention layer, with products through its tapes, against the closed form of
-// that layer's Hessian: two implementations that share nothing.
+// The layer map of a model that is one attention layer, with products through its tapes, against the closed
+// form of that layer's Hessian: two implementations that share nothing.
 
 #include <gtest/gtest.h>
 

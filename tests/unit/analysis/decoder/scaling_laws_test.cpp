@@ -1,4 +1,5 @@
-// Growth of each block with the size of the data, ||block||(sigma X) ~ sigma^power: the powers of the closed form.
+// Growth of each block with the size of the data, ||block||(sigma X) ~ sigma^power: the powers of the closed
+// form.
 
 #include <gtest/gtest.h>
 

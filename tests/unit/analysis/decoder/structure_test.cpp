@@ -1,5 +1,5 @@
-// What the Hessian of every attention layer must satisfy: symmetry, signs, rank, and the directions that change
-// nothing.
+// What the Hessian of every attention layer must satisfy: symmetry, signs, rank, and the directions that
+// change nothing.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Norms of the blocks du_j/dx_i against the derivative of every cell, applied to one unit vector after the other.
+// Norms of the blocks du_j/dx_i against the derivative of every cell, applied to one unit vector after the
+// other.
 
 #include "analysis/derivatives/input_jacobian.hpp"
 

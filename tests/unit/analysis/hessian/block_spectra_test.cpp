@@ -176,7 +176,8 @@ TEST(BlockDistances, of_exact_spectra_have_no_floor) {
   EXPECT_EQ(apart.floors[0], 0);
   EXPECT_EQ(apart.distances[0][1], 0);
   // Half of the mass of `signs` is where that of `ones` is, far from the other half: the divergence is
-  // (log2(4/3) + (log2(2/3) + 1) / 2) / 2 bit. The overlap of the Gaussians is exp(-asinh(10)^2 / (2 0.1^2)) = 0.
+  // (log2(4/3) + (log2(2/3) + 1) / 2) / 2 bit. The overlap of the Gaussians is exp(-asinh(10)^2 / (2 0.1^2))
+  // = 0.
   const double divergence = (std::log2(4.0 / 3) + (std::log2(2.0 / 3) + 1) / 2) / 2;
   // The grid ends six widths beyond the nodes, where 1e-9 of the mass is left out.
   EXPECT_NEAR(apart.distances[0][2], std::sqrt(divergence), 1e-9);

@@ -91,7 +91,7 @@ void add_rows(const Parameters& p, const std::string& path, int head, const Smal
   Rows(out.data() + at, head_width, columns) += matrix * ConstRows(from.data() + at, head_width, columns);
 }
 
-/// The same for the head's columns of W_O: += from W_O(:, head) matrix.
+/// Adds to the head's columns of W_O: += from W_O(:, head) matrix.
 void add_columns(const Parameters& p, const std::string& path, int head, const Small& matrix,
                  const std::vector<double>& from, std::vector<double>& out) {
   const auto at = p.layout.at(path).offset;

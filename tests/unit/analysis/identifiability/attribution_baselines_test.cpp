@@ -77,7 +77,8 @@ TEST(Rollout, with_a_depth_step_mixes_that_much) {
 }
 
 TEST(Rollout, is_the_attribution_of_frozen_heads_that_only_mix_tokens) {
-  // u <- (u + h A u) / (1 + h) on each channel: the blocks of the Jacobian are entries of the product times I.
+  // u <- (u + h A u) / (1 + h) on each channel: the blocks of the Jacobian are entries of the product times
+  // I.
   std::vector<Matrix> attention;
   for (unsigned l = 0; l < 4; ++l) attention.push_back(random_attention(7, l));
   for (const double step : {1.0, 0.5}) {
@@ -197,12 +198,13 @@ TEST(AttentionFlow, through_two_layers_is_the_narrower_edge_of_each_path) {
 }
 
 TEST(AttentionFlow, through_three_layers_is_that_by_hand) {
-  // Token 1 sees only token 0 in layer 2, token 0 only itself: with the residual connection 1 -> 1 and 1 -> 0 carry 1/2.
+  // Token 1 sees only token 0 in layer 2, token 0 only itself: with the residual connection 1 -> 1 and 1 -> 0
+  // carry 1/2.
   Matrix still = Matrix::Identity(2, 2), down(2, 2), mixed(2, 2);
   down << 1, 0, 1, 0;
   mixed << 0.5, 0.5, 0.5, 0.5;  // capacities 3/4 and 1/4
-  // From 1 above to 0 below: edges 1 -> 0 (1/4) and 1 -> 1 (3/4) of layer 3; then 0 -> 0 (1), 1 -> 0 (1/2), 1 -> 1 (1/2);
-  // below 0 -> 0 (1), and nothing from 1 to 0.
+  // From 1 above to 0 below: edges 1 -> 0 (1/4) and 1 -> 1 (3/4) of layer 3; then 0 -> 0 (1), 1 -> 0 (1/2), 1
+  // -> 1 (1/2); below 0 -> 0 (1), and nothing from 1 to 0.
   const auto flow = attention_flow({still, down, mixed}, all_of(2));
   EXPECT_NEAR(flow(1, 0), 0.25 + 0.5, rounding);
   EXPECT_NEAR(flow(1, 1), 0.5, rounding);

@@ -21,8 +21,8 @@ using namespace identifiability;
 
 constexpr int tokens = 7;
 
-/// Attention alone, without LayerNorm and biases: u <- residual u + h A u W_V^T W_O^T. With W_Q = 0 the weights are 1/n
-/// whatever the state is, 1/(i + 1) in row i under a causal mask.
+/// Attention alone, without LayerNorm and biases: u <- residual u + h A u W_V^T W_O^T. With W_Q = 0 the
+/// weights are 1/n whatever the state is, 1/(i + 1) in row i under a causal mask.
 struct FrozenCase {
   bool residual = true, causal = false;
   int heads = 1, cells = 2;

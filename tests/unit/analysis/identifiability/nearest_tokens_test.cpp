@@ -38,7 +38,8 @@ std::vector<double> credit_of_all_pairs(const Matrix& g, const Matrix& e, TokenD
 }
 
 TEST(NearestTokens, of_the_tokens_themselves_are_all_right) {
-  // A common part of 1e8 leaves |x|^2 - 2 x.y + |y|^2 no digit of the differences, which are of the order of 1.
+  // A common part of 1e8 leaves |x|^2 - 2 x.y + |y|^2 no digit of the differences, which are of the order of
+  // 1.
   for (const double common : {0.0, 1.0, 1e8}) {
     const Matrix e = normal_matrix(31, 7, 1).array() + common;
     const auto found = nearest_tokens(e, e, TokenDistance::l2);

@@ -287,7 +287,8 @@ MatrixXd softmax_matrix(const SampleHead& head, Index i) {
   return c;
 }
 
-/// Tangent of (Q, K) -> A (n^2 rows) or -> A T (n d rows), written out; columns are the entries of dQ, then dK.
+/// Tangent of (Q, K) -> A (n^2 rows) or -> A T (n d rows), written out; columns are the entries of dQ, then
+/// dK.
 MatrixXd joint_jacobian(const SampleHead& head, const MatrixXd& t) {
   const Index n = head.tokens(), d_k = head.keys.cols(), d = t.cols();
   MatrixXd jacobian = MatrixXd::Zero(n * d, 2 * n * d_k);

@@ -48,8 +48,8 @@ TEST(LinearMap, without_ridge_undoes_an_invertible_map) {
     const Matrix x = normal_matrix(400, d, 1).rowwise() + 2 * normal_matrix(1, d, 2).row(0);
     const Matrix u = product(x, with_condition(d, condition)).rowwise() + normal_matrix(1, d, 3).row(0);
     const auto map = sums_of(u, x).solve({0})[0];
-    // eps cond(U)^2 times the number of channels, times 1 + |mean|^2 / variance, about 10, times the round-off of sums of
-    // 400 tokens, about 10.
+    // eps cond(U)^2 times the number of channels, times 1 + |mean|^2 / variance, about 10, times the
+    // round-off of sums of 400 tokens, about 10.
     const double bound = 2.2e-16 * condition * condition * d * 100;
     const Matrix fresh = normal_matrix(50, d, 4);
     const Matrix moved =
@@ -198,7 +198,8 @@ TEST(MlpMap, has_the_gradient_of_its_loss) {
       above.weights()[k] += step, below.weights()[k] -= step;
       const double slope =
           (above.loss(set.samples[1], distance) - below.loss(set.samples[1], distance)) / (2 * step);
-      // Central differences: third derivatives of the order of 10 times step^2 / 6, and round-off 1e-15 * 10 / step.
+      // Central differences: third derivatives of the order of 10 times step^2 / 6, and round-off 1e-15 * 10
+      // / step.
       EXPECT_NEAR(gradient[k] - 1, slope, 3e-9) << k;
     }
   }

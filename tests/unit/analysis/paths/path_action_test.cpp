@@ -1,4 +1,5 @@
-// The action of attention paths: its derivatives, its minimum without data, and how it is written in coordinates.
+// The action of attention paths: its derivatives, its minimum without data, and how it is written in
+// coordinates.
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -16,8 +17,9 @@ using namespace test;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// The largest difference of the gradient of f at x from central differences, over the largest entry. Truncation and
-/// round-off are balanced at steps of eps^(1/3), which leaves about eps^(2/3) = 4e-11 times third derivatives and the size of f.
+/// The largest difference of the gradient of f at x from central differences, over the largest entry.
+/// Truncation and round-off are balanced at steps of eps^(1/3), which leaves about eps^(2/3) = 4e-11 times
+/// third derivatives and the size of f.
 template <class F>
 double gradient_error(F&& f, const std::vector<double>& x) {
   std::vector<double> gradient, unused;
@@ -182,7 +184,8 @@ TEST(PathAction, is_infinite_beyond_the_range_of_numbers) {
   EXPECT_FALSE(one.action.value(x, gradient) < 1e10);
 }
 
-// The theory's order parameters: identities that hold at the minimum of the action, and closed forms (docs/model.md, section 11.5).
+// The theory's order parameters: identities that hold at the minimum of the action, and closed forms
+// (docs/model.md, section 11.5).
 
 using namespace test;
 using Eigen::MatrixXd;
@@ -190,7 +193,8 @@ using Eigen::VectorXd;
 
 constexpr int count = 12, saddle_point_dimension = 9, saddle_point_others = 6;
 constexpr double saddle_point_temperature = 0.05;
-// Minima are polished until the gradient is round-off (1e-13 of the width); what follows from them is then as good.
+// Minima are polished until the gradient is round-off (1e-13 of the width); what follows from them is then as
+// good.
 constexpr double exact = 1e-11;
 
 /// A network, the theory's answer for some examples, and what it predicts for others.

@@ -61,7 +61,8 @@ TEST(PathLearner, GradientIsThatOfDifferences) {
       learner.set(moved);
       return (learner.outputs(x) - y).squaredNorm();
     };
-    // Fourth order: an error of some h^4 = 1e-12 beside round-off of 1e-16 / h = 1e-13, both times numbers of order 10.
+    // Fourth order: an error of some h^4 = 1e-12 beside round-off of 1e-16 / h = 1e-13, both times numbers of
+    // order 10.
     constexpr double h = 1e-3;
     double largest = 0;
     for (std::size_t k = 0; k < q.size(); ++k) {

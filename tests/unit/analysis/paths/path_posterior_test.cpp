@@ -1,5 +1,5 @@
-// The posterior of the weights: against the network token by token, finite differences and its prior (docs/model.md,
-// section 11.7).
+// The posterior of the weights: against the network token by token, finite differences and its prior
+// (docs/model.md, section 11.7).
 
 #include <gtest/gtest.h>
 #include <cmath>
@@ -109,7 +109,8 @@ TEST(PathPosterior, has_the_gradient_of_its_value) {
       for (std::size_t k = 0; k < q.size(); ++k) moved[k] = q[k] + step * direction[k];
       return posterior.value(moved, scratch);
     };
-    // Central differences: h^2 of third derivatives, and round-off of 1e3 over h: 1e-8 of the largest of them.
+    // Central differences: h^2 of third derivatives, and round-off of 1e3 over h: 1e-8 of the largest of
+    // them.
     EXPECT_NEAR((at(h) - at(-h)) / (2 * h), expected, 1e-7 * std::max(1.0, std::abs(expected)));
   }
   // One by one, the first and the last of every matrix.
@@ -235,7 +236,8 @@ TEST(NestedWishart, agrees_with_the_theory_up_to_paths_over_width) {
                           z += 10 * (order.readout - 1) / steps;
                         });
   const MatrixXd saddle = theory.solve(network, temperature).order.u[0];
-  // Half of Hs/N, and four Monte-Carlo errors: half-chains of 100 000 steps differ by 1.3 %, 30 000 steps by twice as much.
+  // Half of Hs/N, and four Monte-Carlo errors: half-chains of 100 000 steps differ by 1.3 %, 30 000 steps by
+  // twice as much.
   EXPECT_LT((u - saddle).norm() / u.norm(), 0.5 * 4 / 10 + 4 * 0.013);
   EXPECT_GT((u - saddle).norm() / u.norm(),
             0.03);  // the theory is not exact: 0.099 was found with long chains

@@ -70,8 +70,8 @@ TEST(PosteriorChain, of_weights_and_of_order_parameters_are_one_posterior) {
   EXPECT_LT((f - g).cwiseAbs().mean(), 0.03);
   EXPECT_GT(g.cwiseAbs().mean(), 0.5);
 
-  // The virials of all blocks are one number in the mean. V_0 has 36 weights, whose square varies by sqrt(72); a tenth of the draws as
-  // independent ones.
+  // The virials of all blocks are one number in the mean. V_0 has 36 weights, whose square varies by
+  // sqrt(72); a tenth of the draws as independent ones.
   const double z = mean_of(trace_of(orders, DrawnQuantity::data_virial));
   EXPECT_NEAR(6 * (orders.order.readout - 1), z,
               4 * 6 * error_of(trace_of(orders, DrawnQuantity::readout)) + 4 * 0.05);
@@ -89,7 +89,8 @@ TEST(PosteriorChain, agrees_with_the_predictor_of_the_theory) {
   const auto judged = theory.evaluate(theory.solve(network, temperature).order.u[0], temperature);
   const auto limit = theory.evaluate(Eigen::MatrixXd::Identity(2, 2), temperature);
   const VectorXd mean = outputs(task.test.inputs, chain.input_weights);
-  // Table of section 5.4: 0.0044 from the theory, 0.390 from the Gaussian process; 15 000 steps instead of 100 000 and more.
+  // Table of section 5.4: 0.0044 from the theory, 0.390 from the Gaussian process; 15 000 steps instead of
+  // 100 000 and more.
   EXPECT_LT((mean - judged.prediction.mean).cwiseAbs().mean(), 0.02);
   EXPECT_NEAR((mean - limit.prediction.mean).cwiseAbs().mean(), 0.390, 0.02);
   EXPECT_NEAR(accuracy(mean, task.test.targets), judged.accuracy, 0.02);

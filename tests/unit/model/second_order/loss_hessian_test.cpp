@@ -71,8 +71,8 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
     run.march.refresh();
     return value;
   }
-  /// d f / d direction. The step is one over which the seventh derivative does not matter, and so small for ReLU
-  /// that no kink is crossed.
+  /// d f / d direction. The step is one over which the seventh derivative does not matter, and so small for
+  /// ReLU that no kink is crossed.
   template <class F>
   std::vector<double> along(const std::vector<double>& direction, F&& f) {
     const double h = GetParam().model.activation == Activation::relu ? 1e-4 : 0.005;
@@ -123,8 +123,8 @@ TEST_P(HessianOf, is_approached_by_central_differences_of_the_gradient_with_orde
                down = at(-h, v, [&] { return run.gradient(batch); });
     return norm(plus(plus(exact, -0.5 / h, up), 0.5 / h, down));
   };
-  // Small enough for the fourth order to change the slope by less than 0.01, and 1e4 times above round-off; for ReLU
-  // so small that no kink is crossed.
+  // Small enough for the fourth order to change the slope by less than 0.01, and 1e4 times above round-off;
+  // for ReLU so small that no kink is crossed.
   const double h = GetParam().model.activation == Activation::relu ? 1e-3 : 5e-3;
   EXPECT_NEAR(std::log2(error(h) / error(h / 2)), 2.0, 0.02);
 }

@@ -1,4 +1,5 @@
-// run.precision = mixed: the map of a layer, its tangent and adjoint with factors of the linear maps rounded to bfloat16.
+// run.precision = mixed: the map of a layer, its tangent and adjoint with factors of the linear maps rounded
+// to bfloat16.
 
 #include <gtest/gtest.h>
 
@@ -47,9 +48,9 @@ class MixedPrecision : public testing::TestWithParam<Setting> {};
 
 TEST_P(MixedPrecision, differs_from_double_by_the_rounding_of_factors) {
   const LayerDerivatives exact(GetParam(), Precision::float64), mixed(GetParam(), Precision::mixed_emulated);
-  // To first order the errors of successive products add up: a layer has up to six in a row (macaron: two of either half of the reaction,
-  // values, output), a derivative those and their counterparts, of two rounded factors each. Their
-  // errors are independent; half of the sum of the largest is not reached.
+  // To first order the errors of successive products add up: a layer has up to six in a row (macaron: two of
+  // either half of the reaction, values, output), a derivative those and their counterparts, of two rounded
+  // factors each. Their errors are independent; half of the sum of the largest is not reached.
   EXPECT_LT(relative_difference(mixed.value, exact.value), 6 * rounding);
   EXPECT_GT(relative_difference(mixed.value, exact.value), rounding / 128) << "nothing was rounded";
   EXPECT_LT(relative_difference(mixed.tangent, exact.tangent), 12 * rounding);
@@ -62,8 +63,8 @@ TEST_P(MixedPrecision, differs_from_double_by_the_rounding_of_factors) {
 TEST_P(MixedPrecision, is_the_same_by_the_processor_and_emulated) {
   if (!has_bfloat16_products()) GTEST_SKIP() << "no avx512_bf16";
   const LayerDerivatives own(GetParam(), Precision::mixed), emulated(GetParam(), Precision::mixed_emulated);
-  // Sums in another order differ by round-off of float; where that carries a number over the middle between two bfloat16 numbers, it becomes
-  // the other one, but few do.
+  // Sums in another order differ by round-off of float; where that carries a number over the middle between
+  // two bfloat16 numbers, it becomes the other one, but few do.
   EXPECT_LT(relative_difference(own.value, emulated.value), rounding / 4);
   EXPECT_LT(relative_difference(own.adjoint, emulated.adjoint), rounding / 4);
   EXPECT_LT(relative_difference(own.gradient, emulated.gradient), rounding / 4);

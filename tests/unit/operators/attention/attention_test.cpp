@@ -279,7 +279,8 @@ TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
                  problem.size.width, 1e-12, 1e-14);
 }
 
-// h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of round-off.
+// h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of
+// round-off.
 TEST_P(AttentionSecondOrder, equals_differences_of_value_and_adjoint) {
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const double h = 1e-3;

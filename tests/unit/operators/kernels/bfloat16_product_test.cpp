@@ -1,4 +1,5 @@
-// Rounding to bfloat16 against a search among its numbers, and products of rounded numbers against plain sums.
+// Rounding to bfloat16 against a search among its numbers, and products of rounded numbers against plain
+// sums.
 
 #include "operators/kernels/bfloat16_product.hpp"
 
@@ -45,7 +46,8 @@ std::vector<Bfloat16Product::By> kinds() {
   return all;
 }
 
-/// Numbers of a matrix [rows][stride], of which `columns` are used; the others are NaN, so that their use would show.
+/// Numbers of a matrix [rows][stride], of which `columns` are used; the others are NaN, so that their use
+/// would show.
 std::vector<float> matrix(std::size_t rows, std::size_t columns, std::size_t stride, float phase) {
   std::vector<float> all(rows * stride, std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < rows; ++i)
@@ -124,7 +126,8 @@ TEST(Bfloat16, a_row_does_not_depend_on_the_others_nor_on_where_it_is_written) {
     }
 }
 
-/// The three products of a map against those of one that multiplies exactly, of numbers that are rounded already.
+/// The three products of a map against those of one that multiplies exactly, of numbers that are rounded
+/// already.
 void check_map(LinearMap<float>& map, std::size_t rows, std::size_t out, std::size_t in, float phase) {
   const auto w = matrix(out, in, in, phase), x = matrix(rows, in, in, 0.2F), y = matrix(rows, out, out, 0.3F);
   const auto all_rounded = [](std::vector<float> numbers) {

@@ -171,7 +171,8 @@ TYPED_TEST(VectorMath, gelu_with_bias_is_that_of_the_sum) {
   check(gelu_tanh<T>, gelu_tanh_curvature<T>);
 }
 
-// One unit in the last place: half of one for the sum that ends the polynomial, less than half for what enters it.
+// One unit in the last place: half of one for the sum that ends the polynomial, less than half for what
+// enters it.
 TYPED_TEST(VectorMath, exponential_is_good_to_a_unit_in_the_last_place) {
   using T = TypeParam;
   using Of = simd::ExponentialOf<T>;

@@ -244,8 +244,8 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
   }
   /// Differences of ReLU must not cross a kink; then it is linear in z, and what is left is round-off.
   double step() const { return settings.activation == Activation::relu ? 1e-5 : 4e-3; }
-  /// 8 eps / step = 2e-10 of the numbers whose differences are taken for ReLU, and these are larger than their
-  /// derivatives where sums over the hidden units cancel.
+  /// 8 eps / step = 2e-10 of the numbers whose differences are taken for ReLU, and these are larger than
+  /// their derivatives where sums over the hidden units cancel.
   double tolerance() const { return settings.activation == Activation::relu ? 1e-8 : 1e-9; }
 
   /// A vector of parameters in the arithmetic T.
@@ -379,8 +379,8 @@ TEST_P(ReactionAlongADirection, tangent_of_the_adjoint_is_its_derivative_in_all_
   }
 }
 
-// The second derivative of <w, term> for a fixed w. Sums of all parameters and numbers of the state, each with
-// d + f roundings.
+// The second derivative of <w, term> for a fixed w. Sums of all parameters and numbers of the state, each
+// with d + f roundings.
 TEST_P(ReactionAlongADirection, second_derivative_is_symmetric) {
   Linearised<double> term(*this);
   Point one = direction(30), two = direction(40);

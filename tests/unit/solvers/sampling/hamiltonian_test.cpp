@@ -100,7 +100,8 @@ TEST(HamiltonianChain, has_the_moments_of_a_skew_gaussian) {
 }
 
 TEST(HamiltonianChain, does_not_mind_a_step_that_is_too_large) {
-  // exp(-x^4/4): <x^2> = 2 Gamma(3/4)/Gamma(1/4) = 0.676. A chain that did not reject would be wrong by the error of its steps.
+  // exp(-x^4/4): <x^2> = 2 Gamma(3/4)/Gamma(1/4) = 0.676. A chain that did not reject would be wrong by the
+  // error of its steps.
   const auto potential = [](std::span<const double> q, std::span<double> gradient) {
     gradient[0] = q[0] * q[0] * q[0];
     return std::pow(q[0], 4) / 4;
@@ -111,7 +112,8 @@ TEST(HamiltonianChain, does_not_mind_a_step_that_is_too_large) {
       hamiltonian_chain(potential, {1}, {.warm_up = 500, .draws = draws, .steps = 2, .acceptance = 0.6},
                         [&](std::span<const double> q) { square += q[0] * q[0] / draws; });
   EXPECT_LT(chain.acceptance, 0.75);
-  // <x^4> = 1: the squares' deviation is 0.74; a quarter of the draws as independent ones, four standard errors.
+  // <x^4> = 1: the squares' deviation is 0.74; a quarter of the draws as independent ones, four standard
+  // errors.
   EXPECT_NEAR(square, 2 * std::tgamma(0.75) / std::tgamma(0.25), 4 * 0.74 / std::sqrt(draws / 4.0));
 }
 

@@ -70,7 +70,8 @@ TEST(LanczosQuadrature, has_the_moments_of_the_operator_up_to_2m_minus_1) {
 }
 
 TEST(LanczosQuadrature, finds_every_eigenvalue_once_though_some_converge_early) {
-  // Without orthogonalisation against the whole basis, twice, copies of the outer eigenvalues take the place of others.
+  // Without orthogonalisation against the whole basis, twice, copies of the outer eigenvalues take the place
+  // of others.
   VectorXd values = counting(60);
   values(0) = -1e6, values(59) = 1e6;
   const auto rule = quadrature(with_spectrum(values, 5), start(60), 60);

@@ -63,7 +63,8 @@ TEST(HutchPlusPlus, is_within_its_error_and_has_less_of_it_than_plain_probes) {
   const auto plain = hutch_plus_plus(h, {.sketch = 0, .probes = 200});
   EXPECT_EQ(plain.captured, 0);
   EXPECT_LT(std::abs(plain.trace() - values.sum()), 4 * plain.rest.standard_error);
-  // Without a sketch, the error is known; of 200 samples it is good to 1 / sqrt(400), times a little for long tails.
+  // Without a sketch, the error is known; of 200 samples it is good to 1 / sqrt(400), times a little for long
+  // tails.
   EXPECT_NEAR(plain.rest.standard_error / std::sqrt(variance(whole(h)) / 200), 1, 0.25);
   EXPECT_LT(found.rest.standard_error, plain.rest.standard_error / 5);
 }
