@@ -69,6 +69,7 @@ std::string Variant::name() const {
 
 double guess_loss(const Settings& settings, int classes) {
   const Loss loss{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+  // With equal logits the loss does not depend on the label.
   const std::vector<double> logits(static_cast<std::size_t>(classes), 0.0);
   return loss_of(loss, logits.data(), classes, 0, 1, nullptr);
 }

@@ -45,6 +45,7 @@ void protect_checkpoint(MPI_Comm comm, const Settings& settings) {
     if (!checkpoint_written) continue;
     for (const auto& result : {output, io::incomplete_path(output, names::failed)}) {
       const auto ended = io::earlier_result(comm, result);
+      // The run of the checkpoint has finished if a result is no older than the checkpoint.
       if ((ended.status == names::done || ended.status == names::failed) &&
           ended.written >= checkpoint_written)
         return;

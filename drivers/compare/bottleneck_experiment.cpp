@@ -63,6 +63,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
 
 void Bottleneck::begin(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
+  // No estimate of I(X; T) from n samples can exceed ln n.
   record.note("", information::variables::ceiling, std::log(static_cast<double>(labels_.size())));
   record.note("", information::variables::label_entropy, information::LabelGroups(labels_).entropy());
 }

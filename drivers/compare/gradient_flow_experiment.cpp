@@ -110,6 +110,7 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
       knots.push_back(group.norm);
     else
       list.push_back({measured::of_group(group.group), {group.norm}});
+  // Models with fewer knots are filled up with NaN.
   knots.resize(most_knots_, std::numeric_limits<double>::quiet_NaN());
   list.push_back({measured::knot_gradient, knots});
 }
@@ -120,6 +121,7 @@ void GradientFlow::add_jacobians(const std::string& name, const Parameters& para
   const auto found =
       derivatives::layer_jacobians(problem_.samples().first(jacobian_samples_), parameters, plan_);
   const double took = watch.seconds();
+  // Rank 0's time is stored, since all numbers of the record must be the same on all ranks.
   std::vector<double> seconds(1, took);
   check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem_.comm()));
   record.add(name, measured::largest_singular_value, found.largest);

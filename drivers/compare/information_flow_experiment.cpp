@@ -66,6 +66,7 @@ void InformationFlow::measure(std::size_t seed, const std::string& name, StudyRe
   measure_states(name, *probe, record);
   if (name == reference_model) {
     if (models.seeds().size() < 2) return;
+    // Ceiling of the alignment: Transformers trained from two seeds.
     const auto next =
         problem_.probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
     record.add(name, states::variables::cka_ceiling,

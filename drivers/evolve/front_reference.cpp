@@ -19,6 +19,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
                            const std::vector<double>& inflow_slab) {
   const auto& spec = equation.spec();
   MarchSettings settings;
+  // A steady march solves du/ds = F(u)/c: the upwind differences are backward Euler and BDF2 in depth.
   settings.method = spec.scheme == DepthScheme::shift    ? "euler"
                     : spec.scheme == DepthScheme::upwind ? "beuler"
                                                          : "bdf2";
@@ -43,6 +44,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
             start.data() + 1,
             [&](int, const double* slab) {
               reference.insert(reference.end(), slab, slab + size);
+              // Keeps the last two slabs for the next rank.
               std::copy_n(from.begin() + 1, size, from.begin() + 1 + static_cast<std::ptrdiff_t>(size));
               std::copy_n(slab, size, from.begin() + 1);
             },
@@ -52,6 +54,7 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
         from[0] = 0;
       }
     }
+    // Passed on also after a failure, so that no rank waits in vain.
     if (rank + 1 < ranks) send_numbers(from, rank + 1, state_tag, mesh.depth_line());
     if (failure != nullptr) std::rethrow_exception(failure);
   });

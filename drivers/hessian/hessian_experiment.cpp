@@ -173,6 +173,7 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, StudyRe
 void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecord to) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto& samples = samples_.of(seed, name);
+  // Batches of one sample, since the Gram matrix is made of the gradients of single outputs.
   ModelHessian linearised(samples.with(samples.members(), 1), parameters,
                           objective_of(seed, name, parameters));
   const hessian::GaussNewtonGram gram(linearised.products, problem_.comm(), samples.line().comm());
@@ -198,6 +199,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRec
     if (!optimiser) continue;
     threshold = optimiser->threshold;
     if (optimiser->preconditioner.empty()) continue;
+    // Eigenvalues of P^-1/2 H P^-1/2, P being the optimiser's diagonal preconditioner.
     const auto entries = hessian::trained_entries(linearised.products.trainable());
     const auto diagonal = spectra::restricted(optimiser->preconditioner, entries, matrix.trained());
     const spectra::PreconditionedOperator scaled(matrix.trained(), diagonal.get());

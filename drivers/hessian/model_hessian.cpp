@@ -90,6 +90,7 @@ HessianPart::HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std:
     : whole_(comm, static_cast<PetscInt>(of.size()),
              [&of, which, rest = std::vector<double>(of.size())](std::span<const double> in,
                                                                  std::span<double> out) mutable {
+               // functional = hessian - gauss_newton, at the price of two products.
                of.multiply(which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian, in, out);
                if (which != "functional") return;
                of.multiply(Curvature::gauss_newton, in, rest);

@@ -72,6 +72,7 @@ std::string IdentityStudy::measure(std::size_t seed, const std::string& name, St
   record.add(name, stored::chance, {found.chance});
   record.add(name, stored::sample_tokens, {found.tokens});
   record.add(name, stored::identical, {found.identical});
+  // The null: the same rates of a model with random weights.
   const auto fresh = rates(untrained(model, draws_, models.seeds()[seed]), false);
   for (const auto guess : followed)
     record.add(name, stored::of_untrained(variable_of(guess)), fresh.of(guess));

@@ -140,6 +140,8 @@ void WeightStudy::look_at_first(const std::string& name, const Parameters& param
           for (std::size_t h = 0; h < count; ++h) {
             const auto other = alternative_weights(all[h], {}, stream.item(l).item(h));
             double* const number = numbers.local() + 4 * (l * count + h);
+            // Joint nullity, its uncertainty (3), distance (1) and error (2) of other weights with the same
+            // output.
             number[0] = number[3] = missing_value;
             if (all[h].tokens() <= joint_tokens_) {
               const auto joint = ReachableNullities(all[h]).joint();
@@ -182,6 +184,7 @@ std::string WeightStudy::measure(std::size_t seed, const std::string& name, Stud
   std::vector<WeightAccumulator> meters;
   std::vector<double> tokens, sizes;
   for (std::size_t k = 0; k < lengths_.size(); ++k) {
+    // `tokens` is the mean length of the samples that are at least as long, after the cut.
     const auto samples = cut(k);
     meters.push_back(meter(parameters, samples));
     double sum = 0;

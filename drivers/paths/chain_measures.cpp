@@ -33,6 +33,7 @@ ChainMeasures chain_measures(const std::vector<PosteriorChain>& chains, const Pa
     step.push_back(chain.step);
     divergent.push_back(chain.divergent);
     for (std::size_t k = 0; k < virials.size(); ++k)
+      // Mean over chains.
       virials[k] += chain.virials[k] / static_cast<double>(chains.size());
   }
   return {{stored::accuracy, {right}},

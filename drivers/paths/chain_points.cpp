@@ -99,6 +99,7 @@ ChainPoints::ChainIndex ChainPoints::index_of(std::size_t point) const {
     index = point % size;
     point /= size;
   };
+  // The last index is the fastest, as in `point`.
   next(at.chain, chains_);
   next(at.sampler, samplers_.size());
   next(at.seed, tasks_.seeds().size());

@@ -24,7 +24,7 @@ class ChainPoints final : public SweepPoints {
   std::size_t count() const override;
   std::size_t numbers(std::size_t point) const override;
   std::vector<double> measure(std::size_t point) override;
-  /// Memory of a chain of the widest network, bytes.
+  /// Memory of the results of all chains and of a chain of the widest network, bytes.
   double bytes() const;
   /// Description, e.g. "; 4 chains of 1000 draws with each of wishart, hmc at N = 10, 30".
   std::string describe() const;

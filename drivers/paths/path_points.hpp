@@ -28,7 +28,7 @@ class PathPoints final : public SweepPoints {
   int ranks_of_point() const override { return ranks_of_point_; }
   /// The file of paths.attention.
   Source source() const override { return source_; }
-  /// Memory of a chain of the widest network, bytes; 0 without chains.
+  /// Memory of the results of all chains and of a chain of the widest network, bytes; 0 without chains.
   double bytes() const { return chains_ ? chains_->bytes() : 0; }
 
   /// Lines for the start (`describe`) and the end (`summary`) of a run.

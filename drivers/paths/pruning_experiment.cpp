@@ -131,8 +131,10 @@ Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) c
               attentioned_states(layers, sample_of(probe->counted(), u.data(), static_cast<int>(b)));
           std::copy_n(xi.data(), xi.size(), inputs.row(place));
           std::ranges::copy(row_entropies(layers), worth.row(place));
+          // |d loss / d gate| of each head: the first-order change of the loss when the head is silenced.
           std::ranges::transform(gate_slopes(*probe, batch), worth.row(place) + all,
                                  [](double slope) { return std::abs(slope); });
+          // Two groups of classes as targets of the theory: -1 for the first half, 1 for the second.
           *targets.row(place) = batch.label[b] < half ? -1 : 1;
         });
       },
@@ -143,6 +145,7 @@ Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) c
   auto& known = statistics.task.train;
   known.inputs =
       Eigen::Map<const RowMatrix>(inputs.numbers().data(), rows, static_cast<Eigen::Index>(paths * width));
+  // Scales the states so that the root mean square of all components is 1.
   known.inputs *= std::sqrt(static_cast<double>(known.inputs.size())) / known.inputs.norm();
   known.targets = Eigen::Map<const Eigen::VectorXd>(targets.numbers().data(), rows);
   for (std::size_t h = 0; h < all; ++h) {

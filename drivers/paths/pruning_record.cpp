@@ -50,6 +50,7 @@ std::size_t pruning_numbers(const std::vector<int>& heads, std::size_t random) {
 
 PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
                               std::size_t random, const PrunedAccuracy& accuracy) {
+  // The heads of largest entropy are silenced first: in rising order of the negative entropy.
   const auto focus = negative(worth.entropies);
   std::vector<std::vector<HeadPlace>> orders = {
       in_rising_order(worth.theory, heads), in_rising_order(negative(worth.theory), heads),

@@ -94,6 +94,7 @@ std::vector<double> TheoryPoints::solved(const PointParameters& at, const TaskTh
                              judged.accuracy - ablated.front(),
                              tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : missing_value,
                              good_denoising(u, theory.task().path_names)};
+  // At infinite width there is no saddle point, so the virial identities are undefined.
   const auto identities =
       at.limit ? std::vector<double>(layers_ + 2, missing_value)
                : theory.virials_at(network_of_width(tasks_.heads(), at.width), at.temperature, order);
@@ -103,6 +104,7 @@ std::vector<double> TheoryPoints::solved(const PointParameters& at, const TaskTh
   const auto scores = head_scores(u, tasks_.heads());
   const double highest = *std::ranges::max_element(scores);
   auto score = scores.begin();
+  // Head scores relative to the largest; layers with fewer heads are filled up with NaN.
   for (const int heads : tasks_.heads())
     for (std::size_t h = 0; h < most_heads_; ++h)
       all.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : missing_value);
@@ -121,12 +123,14 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
     const auto saddle = theory.solve(network_of_width(tasks_.heads(), at.width), at.temperature);
     return solved(at, theory, saddle.order, saddle);
   }
+  // Infinite width: U stays that of the prior, and only the energy of the action is defined.
   const auto rest = gaussian_process_point(network_of_width(tasks_.heads(), 1));
   SaddlePoint none{.action = missing_value, .gradient = missing_value};
   none.energy = theory.energy(rest.u.front(), at.temperature);
   auto all = solved(at, theory, rest, none);
   for (const auto& part : tasks_.parts()) {
     const auto task = collectively(tasks_.together(), [&] { return with_heads(theory.task(), part.kept); });
+    // A sub-network of infinite width is a Gaussian process, too: U is the prior's over the paths that are left.
     const int count = path_count(task.heads);
     all.push_back(TaskTheory(task, tasks_.together())
                       .evaluate(Eigen::MatrixXd::Identity(count, count), at.temperature)

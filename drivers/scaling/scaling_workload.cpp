@@ -79,6 +79,7 @@ double time_for(const Settings& settings, long cells, long layers, long steps) {
                          : c > 0 ? 4 * settings.real("evolve.cfl") * static_cast<double>(layers) /
                                        (c * static_cast<double>(cells))
                                  : 0;
+  // One step more than needed, so that the end time never cuts a timed step short.
   return longest * static_cast<double>(steps + 1);
 }
 
