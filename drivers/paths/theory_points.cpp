@@ -130,7 +130,7 @@ std::vector<double> TheoryPoints::measure(std::size_t point) {
   auto all = solved(at, theory, rest, none);
   for (const auto& part : tasks_.parts()) {
     const auto task = collectively(tasks_.together(), [&] { return with_heads(theory.task(), part.kept); });
-    // A sub-network of infinite width is a Gaussian process, too: U is the prior's over the paths that are left.
+    // A sub-network of infinite width is a Gaussian process, too: U is the prior's over its paths.
     const int count = path_count(task.heads);
     all.push_back(TaskTheory(task, tasks_.together())
                       .evaluate(Eigen::MatrixXd::Identity(count, count), at.temperature)
