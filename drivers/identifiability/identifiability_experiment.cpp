@@ -12,9 +12,9 @@
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/comparison.hpp"
-#include "drivers/identifiability/attribution_measures.hpp"
-#include "drivers/identifiability/identity_measures.hpp"
-#include "drivers/identifiability/weight_measures.hpp"
+#include "drivers/identifiability/attribution_study.hpp"
+#include "drivers/identifiability/identity_study.hpp"
+#include "drivers/identifiability/weight_study.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {

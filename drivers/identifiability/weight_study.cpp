@@ -1,4 +1,4 @@
-#include "drivers/identifiability/weight_measures.hpp"
+#include "drivers/identifiability/weight_study.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "drivers/identifiability/attribution_measures.hpp"
+#include "drivers/identifiability/attribution_study.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "drivers/identifiability/identity_measures.hpp"
+#include "drivers/identifiability/identity_study.hpp"
 
 #include <algorithm>
 #include <array>
