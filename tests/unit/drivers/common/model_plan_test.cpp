@@ -1,0 +1,230 @@
+// From the words of a deck to the model and the equation.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "drivers/common/model_settings.hpp"
+#include "io/archive_writer.hpp"
+#include "io/layout.hpp"
+#include "operators/kernels/bfloat16_product.hpp"
+#include "tests/unit/drivers/plan.hpp"
+#include "tests/unit/io/temporary_folder.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+/// No key at its default. (Values that do not fit each other in a run are only refused later.)
+const std::vector<std::string> every_model_key{"model.kind=pde",         "mesh.layers=6",
+                                               "model.knots=4",          "model.width=6",
+                                               "model.ffn=10",           "model.kappa=channel",
+                                               "model.activation=relu",  "attention.heads=2",
+                                               "attention.kernel=l2",    "attention.normalisation=sinkhorn",
+                                               "attention.iterations=7", "attention.causal=true",
+                                               "depth.norm=post",        "depth.order=macaron",
+                                               "depth.subflow=midpoint", "depth.halves=own",
+                                               "depth.weights=linear",   "depth.residual=false"};
+
+Parameters made(const std::vector<std::string>& given, const InputShape& input = {}) {
+  return make_parameters(plan("train", given), input, MPI_COMM_SELF);
+}
+std::string refusal_to_make(const std::vector<std::string>& given, const InputShape& input = {}) {
+  return complaint<BadInput>([&] { made(given, input); });
+}
+
+TEST(ModelPlan, has_the_value_of_every_key) {
+  const auto spec = made(every_model_key).spec;
+  EXPECT_EQ(spec.kind, ModelKind::pde);
+  EXPECT_EQ(spec.layers, 6);
+  EXPECT_EQ(spec.knots, 4);
+  EXPECT_EQ(spec.variation, DepthVariation::linear);
+  EXPECT_EQ(spec.width, 6);
+  EXPECT_EQ(spec.ffn, 10);
+  EXPECT_EQ(spec.activation, Activation::relu);
+  EXPECT_EQ(spec.attention.heads, 2);
+  EXPECT_EQ(spec.attention.kernel, Kernel::l2);
+  EXPECT_EQ(spec.attention.normalisation, Normalisation::sinkhorn);
+  EXPECT_EQ(spec.attention.sinkhorn_iterations, 7);
+  EXPECT_FALSE(spec.attention.layer_norm);  // of norm = pre alone
+  EXPECT_EQ(spec.norm, Norm::post);
+  EXPECT_EQ(spec.order, SubLayerOrder::macaron);
+  EXPECT_EQ(spec.subflow, SubLayerIntegrator::midpoint);
+  EXPECT_FALSE(spec.residual);
+  EXPECT_TRUE(spec.causal && spec.own_halves && spec.kappa_per_channel);
+  // And back: no key that describes a model is left out above, or is written differently.
+  const auto settings = plan("train", every_model_key);
+  for (const auto& [key, value] : settings_of(spec)) {
+    EXPECT_EQ(settings.value(key), value) << key;
+    EXPECT_NE(settings.options()->at(key).fallback, value) << key;
+  }
+}
+
+TEST(ModelPlan, takes_the_weights_over_depth_from_the_kind_unless_they_are_given) {
+  const auto variation = [](std::vector<std::string> given) {
+    given.emplace_back("mesh.layers=3");
+    const auto spec = made(given).spec;
+    EXPECT_EQ(spec.knots, 3);
+    return spec.variation;
+  };
+  EXPECT_EQ(variation({}), DepthVariation::constant);
+  EXPECT_EQ(variation({"model.kind=pde"}), DepthVariation::linear);
+  EXPECT_EQ(variation({"model.kind=pde", "depth.weights=constant"}), DepthVariation::constant);
+  EXPECT_EQ(variation({"depth.weights=linear"}), DepthVariation::linear);
+}
+
+TEST(ModelPlan, takes_sizes_from_the_input) {
+  const auto spec = made({}, {.features = 16, .tokens = 49, .classes = 10}).spec;
+  EXPECT_EQ(spec.features, 16);
+  EXPECT_EQ(spec.tokens, 49);
+  EXPECT_EQ(spec.classes, 10);
+  EXPECT_FALSE(spec.word_head.present);
+  const auto words =
+      made({}, {.vocabulary = 30, .tokens = 8, .segments = 2, .word_head = true, .own_word_matrix = true})
+          .spec;
+  EXPECT_EQ(words.vocabulary, 30);
+  EXPECT_EQ(words.segments, 2);
+  EXPECT_TRUE(words.word_head.present && words.word_head.own_matrix);
+  EXPECT_EQ(made({}, {.tokens = 49}).spec.tokens, 0);  // no embedding, no positions
+}
+
+TEST(ModelPlan, refuses_combinations_that_are_not_defined_by_the_name_of_a_key) {
+  EXPECT_THAT(refusal_to_make({"model.width=6", "attention.heads=4"}),
+              AllOf(HasSubstr("attention.heads = 4"), HasSubstr("model.width = 6")));
+  EXPECT_THAT(refusal_to_make({"model.knots=5"}), HasSubstr("model.knots = 5"));
+  EXPECT_THAT(refusal_to_make({"depth.norm=sphere", "depth.residual=false", "depth.order=macaron"}),
+              HasSubstr("depth.residual"));
+  EXPECT_THAT(refusal_to_make({"depth.halves=own"}), HasSubstr("depth.halves"));
+}
+
+TEST(ModelPlan, starts_from_the_seed_and_the_coefficients_of_the_deck) {
+  const std::vector<std::string> small{"mesh.layers=2", "model.width=4", "model.ffn=4"};
+  const auto with = [&](const std::vector<std::string>& more) { return made(joined(small, more)); };
+  EXPECT_EQ(with({"model.seed=3"}).values, with({"model.seed=3"}).values);
+  EXPECT_NE(with({"model.seed=3"}).values, with({"model.seed=4"}).values);
+  const auto parameters =
+      with({"equation.alpha=-2", "equation.rho=0.25", "equation.kappa=0.5", "model.kappa=channel"});
+  EXPECT_EQ(parameters.values[parameters.layout.alpha()], -2);
+  EXPECT_EQ(parameters.values[parameters.layout.rho()], 0.25);
+  EXPECT_THAT(parameters.view("layers/2/kappa"), AllOf(testing::SizeIs(4), Each(0.5)));
+}
+
+TEST(ModelPlan, of_identities_gives_logits_the_inverse_temperature) {
+  const std::vector<std::string> given{"model.initial=identity", "model.beta=16",     "model.value=-3",
+                                       "model.width=6",          "attention.heads=2", "equation.rho=0.25"};
+  const auto parameters = made(given);
+  const auto query = parameters.view("layers/1/W_Q"), key = parameters.view("layers/1/W_K"),
+             value = parameters.view("layers/1/W_V");
+  // A logit of one pair of equal channels, (W_Q x)(W_K y) / sqrt(d / heads); it takes some ten roundings.
+  constexpr double round_off = 10 * std::numeric_limits<double>::epsilon();
+  EXPECT_NEAR(query[0] * key[0] / std::sqrt(3.0), 16, 16 * round_off);
+  EXPECT_EQ(query[1], 0);
+  EXPECT_EQ(value[0], -3);
+  EXPECT_EQ(value[1], 0);
+  EXPECT_EQ(parameters.values[parameters.layout.rho()], 0.25);  // given, where particles have none
+}
+
+TEST(EquationPlan, has_the_value_of_every_key) {
+  const ModelSpec model{.layers = 6};
+  const auto spec = equation_spec(
+      plan("evolve", {"mesh.cells=12", "equation.c=0.5", "equation.epsilon=0.125", "depth.scheme=upwind2"}),
+      model);
+  EXPECT_EQ(spec.depth.layers, 6);
+  EXPECT_EQ(spec.depth.cells, 12);
+  EXPECT_EQ(spec.speed, 0.5);
+  EXPECT_EQ(spec.epsilon, 0.125);
+  EXPECT_EQ(spec.scheme, DepthScheme::upwind2);
+  EXPECT_EQ(equation_spec(plan("evolve", {"depth.scheme=upwind"}), model).scheme, DepthScheme::upwind);
+  EXPECT_EQ(equation_spec(plan("evolve", {}), model).scheme, DepthScheme::shift);
+}
+
+TEST(EquationPlan, takes_cells_from_the_deck_then_the_training_then_the_layers) {
+  const auto cells = [](const std::vector<std::string>& given, const ModelSpec& model) {
+    return equation_spec(plan("evolve", given), model).depth.cells;
+  };
+  EXPECT_EQ(cells({"mesh.cells=12"}, {.layers = 6, .cells = 18}), 12);
+  EXPECT_EQ(cells({}, {.layers = 6, .cells = 18}), 18);
+  EXPECT_EQ(cells({"mesh.layers=3"}, {.layers = 6}), 6);
+}
+
+TEST(PrecisionPlan, is_refused_where_the_processor_lacks_it) {
+  const auto precision = [](const std::string& word) {
+    return precision_of(plan("evolve", {"run.precision=" + word}));
+  };
+  EXPECT_EQ(precision("double"), Precision::float64);
+  EXPECT_EQ(precision("single"), Precision::float32);
+  EXPECT_EQ(precision("mixed_emulated"), Precision::mixed_emulated);
+  if (has_bfloat16_products())
+    EXPECT_EQ(precision("mixed"), Precision::mixed);
+  else
+    EXPECT_THAT(complaint<BadInput>([&] { precision("mixed"); }),
+                AllOf(HasSubstr("run.precision = mixed"), HasSubstr("mixed_emulated")));
+}
+
+class ModelFilePlans : public InAFolder {
+ protected:
+  void SetUp() override {
+    InAFolder::SetUp();
+    const auto stored = made(in_file, {.features = 16, .tokens = 49, .classes = 10});
+    io::ArchiveWriter writer(MPI_COMM_SELF, file("model.h5"), false);
+    write_model_attributes(writer, stored.spec);
+    write_model_arrays(writer, stored.layout.views(), stored.values.data());
+    writer.finish(names::done);
+    values = stored.values;
+  }
+  std::vector<std::string> with(const std::vector<std::string>& given) const {
+    return joined({"model.file=" + file("model.h5")}, given);
+  }
+  static inline const std::vector<std::string> in_file{"mesh.layers=2",    "model.width=6",
+                                                       "model.ffn=4",      "attention.heads=2",
+                                                       "equation.alpha=3", "equation.kappa=0.25"};
+  std::vector<double> values;
+};
+
+TEST_F(ModelFilePlans, take_the_weights_of_the_file_whatever_the_defaults_are) {
+  EXPECT_EQ(made(with({})).values, values);
+  EXPECT_EQ(made(with({"model.seed=9", "mesh.layers=2", "depth.weights=auto"})).values, values);
+}
+
+TEST_F(ModelFilePlans, override_coefficients_that_are_given_and_nothing_else) {
+  const auto parameters = made(with({"equation.alpha=-2", "equation.rho=0.5", "equation.kappa=0.125"}));
+  auto expected = values;
+  expected[parameters.layout.alpha()] = -2;
+  expected[parameters.layout.rho()] = 0.5;
+  for (const char* kappa : {"layers/1/kappa", "layers/2/kappa"})
+    expected[parameters.layout.at(kappa).offset] = 0.125;
+  EXPECT_EQ(parameters.values, expected);
+}
+
+TEST_F(ModelFilePlans, refuse_keys_that_contradict_the_file) {
+  EXPECT_THAT(refusal_to_make(with({"model.width=8"})),
+              AllOf(HasSubstr("model.width = 8"), HasSubstr("model.h5 has 6")));
+  EXPECT_THAT(refusal_to_make(with({"depth.residual=false"})),
+              HasSubstr("depth.residual: the model in " + file("model.h5") + " has it on"));
+  EXPECT_THAT(refusal_to_make(with({"depth.weights=linear"})), HasSubstr("depth.weights = linear"));
+}
+
+TEST_F(ModelFilePlans, refuse_data_that_do_not_fit_the_file) {
+  EXPECT_EQ(refusal_to_make(with({}), {.features = 16, .tokens = 49}), "");
+  EXPECT_THAT(refusal_to_make(with({}), {.features = 28, .tokens = 49}),
+              AllOf(HasSubstr("data.set"), HasSubstr("28"), HasSubstr("embeds 16")));
+  EXPECT_THAT(refusal_to_make(with({}), {.vocabulary = 30, .tokens = 49}),
+              AllOf(HasSubstr("vocabulary has 30"), HasSubstr("embeds none")));
+  EXPECT_THAT(refusal_to_make(with({}), {.features = 16, .tokens = 28}),
+              AllOf(HasSubstr("28 tokens"), HasSubstr("positions for 49")));
+  // The tokens of a token file take the first positions, if there are enough of them.
+  const std::vector<std::string> from_file{"data.set=tokens"};
+  EXPECT_EQ(refusal_to_make(with(from_file), {.features = 16, .tokens = 28}), "");
+  EXPECT_THAT(refusal_to_make(with(from_file), {.features = 16, .tokens = 50}),
+              HasSubstr("positions for 49"));
+}
+
+}  // namespace
+}  // namespace fluxformer::test

@@ -1,0 +1,126 @@
+// From the words of a deck to the integrator, the inflow and the state at t = 0 of `evolve`.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "drivers/evolve/evolve_problem.hpp"
+#include "tests/unit/drivers/plan.hpp"
+#include "tests/unit/io/temporary_folder.hpp"
+
+namespace fluxformer::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::vector<std::string> small_evolution{"inflow.source=none", "mesh.layers=2", "mesh.tokens_x=3",
+                                               "model.width=4",      "model.ffn=4",   "attention.heads=2"};
+
+EvolveSettings solver_of(const std::vector<std::string>& given) {
+  return EvolveProblem(plan("evolve", joined(small_evolution, given)), MPI_COMM_SELF).solver_settings;
+}
+std::string refusal_to_evolve(const std::vector<std::string>& given) {
+  return complaint<BadInput>([&] { solver_of(given); });
+}
+
+TEST(EvolvePlan, has_the_value_of_every_key) {
+  const auto s = solver_of({"evolve.method=rk", "evolve.variant=3bs", "evolve.dt=0.125", "evolve.cfl=0.25",
+                            "evolve.time=3", "evolve.tolerance=1e-4", "evolve.stop=steady",
+                            "evolve.steady=1e-3", "evolve.max_norm=50"});
+  EXPECT_EQ(s.method, "rk");
+  EXPECT_EQ(s.variant, "3bs");
+  EXPECT_EQ(s.dt, 0.125);
+  EXPECT_EQ(s.cfl, 0.25);
+  EXPECT_EQ(s.time, 3);
+  EXPECT_EQ(s.adaptive_tolerance, 1e-4);
+  EXPECT_EQ(s.steady_tolerance, 1e-3);
+  EXPECT_EQ(s.max_norm, 50);
+  EXPECT_EQ(s.inflow_every, 0);
+  EXPECT_EQ(solver_of({"inflow.source=noise", "inflow.every=0.5", "evolve.dt=0.125"}).inflow_every, 0.5);
+}
+
+TEST(EvolvePlan, ends_after_two_crossings_of_the_depth_unless_a_time_is_given) {
+  EXPECT_EQ(solver_of({"equation.c=0.5", "mesh.cells=4"}).time, 8);  // 2 S / c, S = 2 layers
+  EXPECT_EQ(solver_of({"equation.c=0", "mesh.layers=1", "depth.scheme=upwind"}).time,
+            1);  // nothing crosses it
+}
+
+TEST(EvolvePlan, looks_for_a_steady_state_only_if_it_is_to_stop_there) {
+  EXPECT_EQ(solver_of({"evolve.steady=1e-3"}).steady_tolerance, 0);
+  EXPECT_EQ(solver_of({"evolve.stop=steady"}).steady_tolerance, 1e-6);
+}
+
+TEST(EvolvePlan, makes_the_mesh_of_the_deck) {
+  const EvolveProblem problem(
+      plan("evolve", joined(small_evolution, {"mesh.cells=6", "mesh.tokens_y=2", "inflow.samples=5",
+                                              "mesh.periodic=true", "attention.causal=true"})),
+      MPI_COMM_SELF);
+  EXPECT_EQ(problem.mesh.total_cells(), 6);
+  const auto& spec = problem.mesh.spec();
+  EXPECT_EQ(spec.tokens_x, 3);
+  EXPECT_EQ(spec.tokens_y, 2);
+  EXPECT_EQ(spec.samples, 5);
+  EXPECT_EQ(spec.width, 4);
+  EXPECT_TRUE(spec.periodic);
+  EXPECT_TRUE(problem.slab.mask.causal);
+  EXPECT_EQ(problem.equation.spec().depth.layers, 2);
+}
+
+TEST(EvolvePlan, refuses_bfloat16_where_a_steady_state_is_solved_for) {
+  const std::string mixed = "run.precision=mixed_emulated";
+  for (const char* solved : {"depth.scheme=upwind", "equation.epsilon=0.01"}) {
+    EXPECT_THAT(refusal_to_evolve({mixed, solved}),
+                AllOf(HasSubstr("run.precision = mixed_emulated"), HasSubstr("front.threshold = 0")));
+    EXPECT_EQ(refusal_to_evolve({mixed, solved, "front.threshold=0"}), "");
+    EXPECT_EQ(refusal_to_evolve({solved}), "");
+  }
+  EXPECT_EQ(refusal_to_evolve({mixed}), "");  // it is marched to
+}
+
+TEST(InflowPlan, of_data_takes_samples_and_tokens_from_the_set) {
+  const auto inflow = [](const std::vector<std::string>& given) {
+    return Inflow(plan("evolve", given), MPI_COMM_SELF);
+  };
+  const auto last = inflow({"inflow.first=9998", "inflow.samples=2"});  // of 10000 in the test split
+  EXPECT_THAT(last.indices(0), ElementsAre(9998, 9999));
+  EXPECT_THAT(last.indices(1), ElementsAre(0, 1));  // around the end
+  EXPECT_EQ(last.tokens_x(), 7);
+  EXPECT_EQ(last.tokens_y(), 7);
+  EXPECT_EQ(last.shape().features, 16);
+  EXPECT_EQ(last.shape().classes, 10);
+  const std::vector<std::string> beyond{"inflow.first=9999", "inflow.samples=2"};
+  EXPECT_THAT(complaint<BadInput>([&] { inflow(beyond); }),
+              AllOf(HasSubstr("inflow.first + inflow.samples = 10001"), HasSubstr("10000 samples")));
+  EXPECT_NO_THROW(inflow(joined(beyond, {"data.split=train"})));  // which has more
+  EXPECT_NO_THROW(inflow({"mesh.tokens_x=7"}));
+  EXPECT_THAT(complaint<BadInput>([&] { inflow({"mesh.tokens_y=5"}); }),
+              AllOf(HasSubstr("mesh.tokens_y = 5"), HasSubstr("the data has 7")));
+}
+
+TEST(InflowPlan, without_data_has_the_tokens_of_the_deck_and_no_end) {
+  const Inflow noise(
+      plan("evolve", {"inflow.source=noise", "inflow.first=9999", "inflow.samples=2", "mesh.tokens_x=5"}),
+      MPI_COMM_SELF);
+  EXPECT_EQ(noise.tokens_x(), 5);
+  EXPECT_EQ(noise.tokens_y(), 1);
+  EXPECT_FALSE(noise.shape().any());
+  EXPECT_THAT(noise.indices(1), ElementsAre(10001, 10002));
+}
+
+TEST(StartPlan, has_the_value_of_every_key) {
+  const auto settings = plan(
+      "evolve", {"start.state=cosine", "start.gamma=0.5", "start.mode=3", "start.scale=2", "run.seed=11"});
+  const auto start = initial_state(settings, {.norm = Norm::sphere});
+  EXPECT_EQ(start.kind, "cosine");
+  EXPECT_EQ(start.gamma, 0.5);
+  EXPECT_EQ(start.mode, 3);
+  EXPECT_EQ(start.scale, 2);
+  EXPECT_EQ(start.seed, 11U);
+  EXPECT_TRUE(start.no_zero_vectors);
+  EXPECT_FALSE(initial_state(settings, {.norm = Norm::pre}).no_zero_vectors);
+}
+
+}  // namespace
+}  // namespace fluxformer::test
