@@ -103,7 +103,7 @@ TEST(Growth, of_halves_merges_to_the_whole) {
 
 TEST(LogitJacobian, of_a_linear_model_is_its_head) {
   Moved c(transport, {0, 1, 2}, 4);
-  derivatives::LogitJacobian jacobian(c.input);
+  LogitJacobian jacobian(c.input);
   jacobian.set();
   const auto head = c.model.probe.parameters().view("head/W");
   const Eigen::Map<const RowMatrix> w(head.data(), 4, 6);
@@ -130,7 +130,7 @@ std::vector<double> derivative(ModelProbe& probe, const std::vector<double>& u,
 TEST(LogitJacobian, agrees_with_power_iteration) {
   for (const auto& spec : {ProbeSpec{}, field}) {
     Moved c(spec, {0, 1, 2}, 4);
-    derivatives::LogitJacobian jacobian(c.input);
+    LogitJacobian jacobian(c.input);
     jacobian.set();
     // v := J^T J v / |J^T J v| for all samples side by side, J v by differences.
     auto v = test::random_vector(c.u.size(), 3);
@@ -164,7 +164,7 @@ TEST(LogitJacobian, agrees_with_power_iteration) {
 
 TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
   Moved c({}, {0, 1, 2, 5}, 5);
-  derivatives::LogitJacobian jacobian(c.input);
+  LogitJacobian jacobian(c.input);
   jacobian.set();
   std::vector<double> worst;
   jacobian.worst_direction(worst);
@@ -188,9 +188,9 @@ TEST(LogitJacobian, has_its_worst_direction_where_the_loss_rises) {
 TEST(JacobianAccumulator, knows_the_sensitivity_in_the_worst_direction) {
   // The model is linear, so that a finite step shows it.
   Moved c(transport, {0, 1, 2}, 4);
-  derivatives::LogitJacobian jacobian(c.input);
+  LogitJacobian jacobian(c.input);
   jacobian.set();
-  derivatives::JacobianAccumulator meter(4);
+  JacobianAccumulator meter(4);
   meter.add(c.input, jacobian);
   meter.reduce(MPI_COMM_SELF);
   std::vector<double> worst;
