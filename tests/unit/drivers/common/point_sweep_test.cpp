@@ -103,7 +103,7 @@ class Sweeps : public InAFolder {
     given.insert(given.begin(), "output.file=" + file("sweep.h5"));
     return {std::make_shared<const Options>(declare), "", given};
   }
-  /// Its time is up after the first point.
+  /// Settings of a run whose time is up after the first point.
   Settings hurried(std::vector<std::string> given = {"checkpoint.restart=auto"}) const {
     given.emplace_back("run.time_limit=1e-9");
     return settings(std::move(given));

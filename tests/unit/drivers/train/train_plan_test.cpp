@@ -133,7 +133,7 @@ TEST(StagePlan, holds_the_parameters_that_a_stage_needs) {
 
 class MarchPlans : public InAFolder {
  protected:
-  /// What march a deck asks for, through the cells 2 to 4.
+  /// The march that a deck asks for, through the cells 2 to 4.
   std::unique_ptr<DepthMarch> march(const std::vector<std::string>& given) {
     return make_march(*model, plan("train", joined(small, given)), {2, 4});
   }
