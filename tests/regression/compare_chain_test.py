@@ -109,7 +109,7 @@ class CompareChain(HeldBackTest):
         fixed = sum(size for name, size in sizes.items() if name.split("/")[-1] in ("kappa", "alpha", "rho"))
         self.assertEqual(fixed, 4 + 2)
         counts = (f"{count:,}".replace(",", " ") for count in (sum(sizes.values()), sum(sizes.values()) - fixed))
-        self.assertIn("".join(f"<td class=number>{count}</td>" for count in counts), page)
+        self.assertIn("".join(f'<td class="number">{count}</td>' for count in counts), page)
         file = self.open("out/distilled_2.h5")
         self.assertIn("teacher = " + self.path("out/transformer_2.h5"), file.attrs["settings"])
         self.assertEqual([file.attrs["seed"], self.open("out/attention.h5")["seed"][...].tolist()], [2, [1, 2]])
