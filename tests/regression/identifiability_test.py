@@ -208,7 +208,7 @@ class Refusals(IdentifiabilityTest):
         cases = [(("--run.precision=single",), "run.precision = single"),
                  (("--identifiability.measures=weight",), "'weight' must be one of weights, identity, attribution"),
                  (("--identifiability.measures=",), "identifiability.measures = : must not be empty"),
-                 (("--identifiability.lengths=4,9",), "identifiability.lengths = 4,9: 9 must be less than 9"),
+                 (("--identifiability.lengths=4,9",), "identifiability.lengths = 4, 9: 9 must be less than 9"),
                  (("--identifiability.lengths=1",), "identifiability.lengths"),
                  (("--identifiability.head=2",), "identifiability.head = 2: transformer has 2 heads"),
                  (("--identifiability.measures=attribution", "--identifiability.attributed=9"), "identifiability.attributed = 9: samples.count is 8"),
