@@ -22,12 +22,12 @@ namespace fluxformer::io {
 // Each item of a checkpoint is defined once, for writing and for reading: its name, and the values it can
 // have.
 
-/// A whole number of a checkpoint, at /state@name.
+/// A whole number of a checkpoint: the attribute `name` of /state.
 struct WholeItem {
   const char* name;
   long least = 0, most = std::numeric_limits<long>::max();
 };
-/// A finite number of a checkpoint, at /state@name.
+/// A finite number of a checkpoint: the attribute `name` of /state.
 struct RealItem {
   const char* name;
   double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();

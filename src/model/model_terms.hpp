@@ -56,6 +56,7 @@ class FieldTerm : public Term {
 /// Token diffusion kappa Lap u_i. It is linear in u, so that it may be implicit.
 class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
  public:
+  /// `model` is borrowed; the term acts on the cells of `depth`.
   TokenDiffusionTerm(DepthModel& model, DepthCells depth)
       : FieldTerm(model, depth, FieldTermKind::diffusion) {}
   /// The limit at the rate 2 kappa * (token axes), with the largest kappa; no limit for kappa = 0.

@@ -58,7 +58,7 @@ struct ExponentialOf<double> {
 /// Constants of exp in float.
 template <>
 struct ExponentialOf<float> {
-  using Bits = std::int32_t;
+  using Bits = std::int32_t;  ///< whole numbers of the same size, signed
   static constexpr float low = -87, high = 88;
   static constexpr float shift = 0x1.8p23F;
   static constexpr float ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
