@@ -349,7 +349,7 @@ void require_range(const std::string& called, const std::vector<int>& values,
 TokenTable read_token_table(const std::string& path, const std::string& split) {
   if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
   if (path.ends_with(".npz"))
-    throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it by\n    " +
+    throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it: " +
                    "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
                    path.substr(0, path.size() - 4) + ".h5'");
   return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
