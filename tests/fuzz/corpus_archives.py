@@ -8,8 +8,6 @@ import struct
 import tarfile
 import zipfile
 
-import numpy as np
-
 from corpus_images import drawing
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,7 +16,7 @@ TEXT = b"Subject: some words\n\nwords of a post, 12 of them\n> quoted\n--\nsigne
 
 def groups():
     """The names of the newsgroups, from the source."""
-    with open(os.path.join(HERE, "..", "..", "src", "data", "text", "newsgroup_files.hpp")) as stream:
+    with open(os.path.join(HERE, "..", "..", "src", "data", "text", "newsgroups.hpp")) as stream:
         return re.findall(r'^    "([\w.-]+)",', stream.read(), re.M)
 
 
