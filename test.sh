@@ -3,7 +3,7 @@
 #
 #   ./test.sh [all|full] [build|ctest|lint|asan]     default: all, and every stage
 #
-#           all: what continuous integration runs,           full: before a piece of work is called done,
+#           all: what continuous integration runs            full: before a piece of work is called done
 #
 #   build   release build with all tests (build/)            the same
 #   ctest   every test without the label `full`: units,      all tests: also MPI claims on 4 and 6 ranks, campaigns of kills and
