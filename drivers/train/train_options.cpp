@@ -1,7 +1,5 @@
 #include "drivers/train/train_options.hpp"
 
-// How ranks share a step of a training, beside mesh.ranks_depth and mesh.ranks_token.
-
 #include <string>
 #include <utility>
 

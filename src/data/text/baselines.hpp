@@ -1,6 +1,6 @@
 #pragma once
 
-// The multinomial naive Bayes classifier: a baseline that only counts words.
+// Baselines that only count words: naive Bayes for classes of texts, unigrams and bigrams for masked words.
 
 #include <cstddef>
 #include <cstdint>
