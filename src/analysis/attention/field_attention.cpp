@@ -25,8 +25,8 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   const auto& spec = equation.spec();
   const Index samples = context.samples, heads = model.spec().attention.heads, local = line.block().count(),
               n = line.tokens();
-  // `shift` applies the layer map G_i(.; h/c), with weights at (i - 1) h, to the cell upstream. The upwind
-  // schemes take the cell itself, with weights at i h and the step 0 (docs/model.md, 3).
+  // `shift` applies the layer map G_i(.; h/c), with linear weights at (i - 1) h, to the cell upstream. The
+  // upwind schemes take the cell itself, with those at i h, and the step 0 (docs/model.md, 3).
   const bool shift = spec.scheme == DepthScheme::shift;
   const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
   DepthGhosts ghosts(mesh, 1, 0);

@@ -280,7 +280,7 @@ BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight 
 }
 
 double inner_product(const BlockFactors& a, const BlockFactors& b) {
-  // sum_ij <U_i,U_j> <N_i,N_j>, where <U_i,U_j> = (o_i.o_j)^2 for a diagonal block
+  // sum_ij <U_i,U_j> <N_i,N_j> (docs/model.md, 9), where <U_i,U_j> = (o_i.o_j)^2 for a diagonal block
   const Matrix common = a.common * b.common.transpose();
   Matrix pairs = a.products * b.products.transpose();
   if (a.rows == a.columns) return common.cwiseAbs2().cwiseProduct(pairs).sum();

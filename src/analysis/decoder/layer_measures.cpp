@@ -56,7 +56,8 @@ Matrix LinearMlp::hessian(HessianTerm part) const {
   return h;
 }
 
-// || U (x) N || = || U || || N ||; stableNorm, because sums of squares overflow before norms do.
+// || U (x) N || = || U || || N || (docs/model.md, 9); stableNorm, because sums of squares overflow before
+// norms do.
 double LinearMlp::diagonal_norm(Index layer) const {
   const Matrix inputs = before_[layer].transpose() * before_[layer];
   const Matrix outputs = behind_[layer] * behind_[layer].transpose();
@@ -96,7 +97,8 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
     }
     norms[probe] = products.product(part, v).segment(block.begin, block.size()).stableNorm();
   }
-  // Powers of sigma up to 54: the squares may leave the range of numbers where the norms do not.
+  // Norms of three layers of linear attention grow as sigma^54 (docs/model.md, 9): their squares may leave
+  // the range of numbers where the norms do not.
   return norms.stableNorm() / std::sqrt(study.probes);
 }
 

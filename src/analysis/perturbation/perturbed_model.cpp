@@ -182,8 +182,8 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
   }
 }
 
-// The sums are those of each singular value and of the worst sensitivity, then the number of samples that have
-// a worst sensitivity, and of all samples.
+// The sums are those of each singular value and of the worst sensitivity, then the number of samples that
+// have a worst sensitivity, and of all samples.
 
 void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jacobian) {
   const Index classes = size() - 3;
