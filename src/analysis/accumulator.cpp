@@ -25,12 +25,14 @@ const std::vector<double>& Accumulator::total() const {
 }
 
 double SampleTable::mean(Index column) const {
+  // Sum over the size() / columns_ samples, divided by their number
   double sum = 0;
   for (Index at = column; at < size(); at += columns_) sum += total()[at];
   return sum * columns_ / size();
 }
 
 double SampleTable::largest(Index column) const {
+  // NaN is taken over wherever it stands, and it stays, because no number is greater than NaN.
   double most = total()[column];
   for (Index at = column; at < size(); at += columns_)
     if (std::isnan(total()[at]) || total()[at] > most) most = total()[at];

@@ -35,6 +35,7 @@ VectorXd singular_values_of(const MatrixXd& a) {
 }
 
 ThinQr thin_qr(const MatrixXd& a) {
+  // Q = H_1 ... H_k times the first columns of the identity; qr.matrixQR() holds R on and above its diagonal.
   const Eigen::HouseholderQR<MatrixXd> qr(a);
   return {qr.householderQ() * MatrixXd::Identity(a.rows(), a.cols()), qr.matrixQR().diagonal()};
 }
@@ -49,6 +50,7 @@ MatrixXd Cholesky::lower() const {
   return lower_.triangularView<Eigen::Lower>();
 }
 
+// ln det A = ln (det L)^2 = 2 sum_i ln L_ii
 double Cholesky::log_det() const {
   return 2 * lower_.diagonal().array().log().sum();
 }
@@ -57,6 +59,7 @@ VectorXd Cholesky::solve_lower(const VectorXd& b) const {
   return lower_.triangularView<Eigen::Lower>().solve(b);
 }
 
+// A X = L (L^T X) = B: forward, then backward substitution
 MatrixXd Cholesky::solve(const MatrixXd& b) const {
   MatrixXd x = lower_.triangularView<Eigen::Lower>().solve(b);
   lower_.triangularView<Eigen::Lower>().adjoint().solveInPlace(x);

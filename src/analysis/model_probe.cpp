@@ -28,11 +28,13 @@ int ModelProbe::entry_of_layer(int l) const {
   if (cells() % spec().layers != 0)
     throw BadInput("a model on " + std::to_string(cells()) + " depth cells for " +
                    std::to_string(spec().layers) + " layers: no cell begins where a layer does");
+  // Layer l is (l - 1, l] and row i is at the depth i S/M: it begins at row (l - 1) M/S.
   return (l - 1) * (cells() / spec().layers);
 }
 
 void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   context_.mask.length = batch.length;
+  // Fillers have length 0 in counted_ only: the model itself runs on them, and needs a length of at least 1.
   counted_.mask.length = batch.length;
   if (counted_.mask.length.empty()) counted_.mask.length.assign(batch.weight.size(), context_.line->tokens());
   for (Index b = 0; b < std::ssize(batch.weight); ++b)
@@ -57,6 +59,7 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
                          std::span<double> gradient, const RowVisitor& row) {
   std::fill(gradient.begin(), gradient.end(), 0.0);
   u_bar.resize(context_.size());
+  // u_bar = (dz/du_M)^T z_bar, then (dG_i/du)^T from row M down to row 0
   readout_.pull(logits_bar.data(), u_bar.data(), gradient, kept_);
   if (row) row(cells(), u_bar.data());
   march_.backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
@@ -82,6 +85,7 @@ void ModelProbe::tangent(int row, const double* u, const double* v, double* out)
 }
 
 void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {
+  // (dG/du)^T w = w + (dG/du - I)^T w; increment_adjoint adds the second term.
   std::copy_n(w, context_.size(), out);
   model_->increment_adjoint(point(row), step(), u, w, out, {});
 }

@@ -9,6 +9,7 @@
 namespace fluxformer {
 
 SampleView sample_of(const SlabContext& context, const double* u, int sample) {
+  // A slab is [token][sample][channel], so that the tokens of one sample are samples * width numbers apart.
   const int tokens = context.line->tokens();
   const auto& length = context.mask.length;
   const int real = length.empty() ? tokens : std::min(tokens, length[sample]);
@@ -20,12 +21,14 @@ RowMatrix examples_of(const SlabContext& context, const double* u, Examples what
   const auto rows_of = [&](const SampleView& sample) {
     return what == Examples::tokens ? sample.rows() : std::min<Index>(sample.rows(), 1);
   };
+  // One example for each token, or one for each sample that has tokens
   Index count = 0;
   for (int b = 0; b < context.samples; ++b) count += rows_of(sample_of(context, u, b));
   RowMatrix out(count, context.width);
   Index at = 0;
   for (int b = 0; b < context.samples; ++b) {
     const auto sample = sample_of(context, u, b);
+    // All u(x), or their mean (1/n) sum_x u(x) over the real tokens x
     const auto rows = rows_of(sample);
     if (rows == 0) continue;
     if (what == Examples::tokens)

@@ -21,6 +21,7 @@ Array array(const std::vector<double>& x) {
   return {x.data(), std::ssize(x)};
 }
 
+// The smallest normal number, 2^-1022: logarithms are of this or more, so that they stay finite.
 constexpr double least = std::numeric_limits<double>::min();
 
 }  // namespace
@@ -34,9 +35,10 @@ void AttentionRow::assign(const double* p, int n) {
   const Array given(p, n);
   Eigen::Map<Eigen::ArrayXd> row(p_.data(), n), log_row(log_p_.data(), n), centred(centred_.data(), n);
   row = given / given.sum();
-  // 0 log 0 = 0: the logarithm is finite, and so is the product.
+  // 0 log 0 = 0, because log_row is finite.
   log_row = row.max(least).log();
   centred = row - 1.0 / n;
+  // |p|, |p - 1/n| and -sum p log p. The root mean square of n p - 1 is sqrt(n) |p - 1/n|.
   norm_ = std::sqrt(row.square().sum());
   centred_norm_ = std::sqrt(centred.square().sum());
   entropy_ = -(row * log_row).sum();
@@ -56,6 +58,8 @@ RowScores compare(const AttentionRow& p, const AttentionRow& q) {
            y.segment(i, n) * (log_y.segment(i, n) - log_mean.head(n)))
               .sum();
   }
+  // In the order of RowScore: p.q / (|p| |q|),  sum p log(p / q),  js,  sum |p - q| / 2,  and the cosine of
+  // p - 1/n and q - 1/n.
   const bool flat = p.uniform_ || q.uniform_;
   return {
       {(x * y).sum() / (p.norm_ * q.norm_), (x * (log_x - log_y)).sum(), 0.5 * js, 0.5 * (x - y).abs().sum(),
@@ -68,6 +72,7 @@ std::vector<double> uniform_row(int n) {
 }
 
 void KeyShuffle::permute(long sample, int layer, int head, int query, std::span<double> row) const {
+  // The key at last - 1 changes places with one of the first `last`, each with the probability 1 / last.
   const auto draw = stream_.item(sample).item(layer).item(head).item(query);
   for (std::size_t last = row.size(); last > 1; --last) std::swap(row[last - 1], row[draw.below(last, last)]);
 }
@@ -91,6 +96,7 @@ class Matching {
     Index from = row, column = none;
     do {
       Index nearest = none;
+      // `length` is the distance of row `from`; the step to column j adds the reduced cost, which is >= 0.
       for (Index j = 0; j < columns_; ++j) {
         if (reached[j]) continue;
         const double there = length + cost_[from * columns_ + j] - row_price_[from] - column_price_[j];
@@ -132,6 +138,8 @@ std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, i
   const Index r = rows, c = columns;
   if (rows < 0 || columns < 0 || std::ssize(cost) != r * c)
     throw std::invalid_argument("optimal_assignment: not rows * columns costs");
+  // Sums of finite costs differ by at most 2 sum |x|: with 1 + 2 sum |x| in the place of a cost that is not
+  // finite, the cheapest assignment has as few of them as possible.
   double all = 1;
   for (const double x : cost)
     if (std::isfinite(x)) all += 2 * std::abs(x);
@@ -161,6 +169,7 @@ std::vector<int> optimal_assignment(const std::vector<double>& cost, int rows, i
 
 MatchedScores::MatchedScores(Index samples, HeadMatch pairs)
     : pairs_(std::move(pairs)), table_(samples, columns) {
+  // A matched head has the share 1 / (layers * matched heads of its layer) in the mean over layers and heads.
   const double layers = std::ssize(pairs_);
   for (const auto& heads : pairs_) {
     const auto matched = std::ranges::count_if(heads, [](int p) { return p >= 0; });
@@ -178,6 +187,7 @@ void MatchedScores::add(Index place, int layer, int t, int p, const RowScores& s
 }
 
 void MatchedScores::add(Index place, int layer, Against null, const RowScores& scores, double weight) {
+  // Null controls exist for all heads of T: each has the share 1 / (layers * heads).
   put(place, null, scores, weight / (std::ssize(pairs_) * std::ssize(pairs_[layer])));
 }
 
@@ -219,9 +229,11 @@ void AttentionAccumulator::add(long sample, int layer, int tokens, int length, c
     throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
                    " token; comparing attention takes at least 2");
   double* const sums = local() + layer * layer_size();
+  // The mean over the n queries of a sample, and row entropies over log n
   const double weight = 1.0 / length, per_entropy = weight / std::log(length);
   uniform_.assign(uniform_row(length).data(), length);
   for (int query = 0; query < length; ++query) {
+    // Row k(x,.) of head h and query x: k is [head][query][key].
     const auto row = [&](const double* k, int head) { return k + (Index{head} * tokens + query) * tokens; };
     double* entropy = sums + entropies();
     const auto take = [&](const double* k, std::vector<AttentionRow>& rows) {
@@ -239,6 +251,7 @@ void AttentionAccumulator::add(long sample, int layer, int tokens, int length, c
         add_scores(scores, weight, sums + pair(i, j));
         if (each_) each_->add(place, layer, i, j, scores, weight);
       }
+      // Null controls (docs/model.md, 8): q uniform, and q = p with its keys permuted
       const auto add_null = [&](Against null, const AttentionRow& other, double* to) {
         const auto scores = compare(mine, other);
         add_scores(scores, weight, to);
@@ -278,6 +291,7 @@ long AttentionAccumulator::samples(int layer) const {
 
 std::vector<int> match_heads(const AttentionAccumulator& validation, int layer, RowScore by) {
   const auto& shape = validation.shape();
+  // The cost of a pair is its distance, or its similarity with the sign turned.
   const double sign = is_similarity(by) ? -1 : 1;
   std::vector<double> cost;
   for (int t = 0; t < shape.heads_t; ++t)
@@ -297,6 +311,7 @@ double margin_over(RowScore s, double value, const std::vector<double>& nulls) {
   const double sign = is_similarity(s) ? 1 : -1;
   double margin = std::numeric_limits<double>::infinity();
   for (const double null : nulls) {
+    // Positive where `value` is better than this control. The least of them counts, and NaN is passed on.
     const double here = sign * (value - null);
     if (std::isnan(here)) return here;
     margin = std::min(margin, here);

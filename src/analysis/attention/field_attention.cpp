@@ -11,6 +11,7 @@ namespace fluxformer::attention {
 
 double row_entropy(const double* p, Index n) {
   double sum = 0;
+  // -sum_y p_y ln p_y, where 0 ln 0 = 0
   for (Index y = 0; y < n; ++y)
     if (p[y] > 0) sum -= p[y] * std::log(p[y]);
   return sum;
@@ -24,7 +25,8 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   const auto& spec = equation.spec();
   const Index samples = context.samples, heads = model.spec().attention.heads, local = line.block().count(),
               n = line.tokens();
-  // The layer map of `shift` is applied to the cell upstream.
+  // `shift` applies the layer map G_i(.; h/c), with linear weights at (i - 1) h, to the cell upstream. The
+  // upwind schemes take the cell itself, with those at i h, and the step 0 (docs/model.md, 3).
   const bool shift = spec.scheme == DepthScheme::shift;
   const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
   DepthGhosts ghosts(mesh, 1, 0);
@@ -53,6 +55,7 @@ FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u
   found.entropy.assign(cells * heads, 0.0);
   if (store == StoredAttention::entropy_and_weights)
     found.weights.assign(cells * samples * heads * n * n, 0.0);
+  // Entropy = mean over samples and queries of -sum_y p ln p / ln n; each rank adds its own queries.
   const double share = 1 / (std::log(n) * (samples * n));
   for_attention_rows(
       mesh, equation, u, inflow_slab,
@@ -62,6 +65,7 @@ FieldAttention field_attention(const Mesh& mesh, const Equation& equation, Vec u
           std::copy_n(p, n, &found.weights[(((cell * samples + sample) * heads + head) * n + query) * n]);
       });
   sum_over_ranks(found.entropy, mesh.comm());
+  // Each weight is set on one rank and 0 on the others.
   if (!found.weights.empty()) sum_over_ranks(found.weights, mesh.comm());
   return found;
 }

@@ -12,6 +12,7 @@ LayerAttention::LayerAttention(ModelProbe& probe) : probe_(probe), entries_(prob
 void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
   probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
+    // Attention of layer l acts on the state at which the layer begins.
     for (int l = 1; l <= layers(); ++l)
       if (probe_.entry_of_layer(l) == row) entries_[l - 1].assign(u, u + u_.size());
   });
@@ -37,6 +38,7 @@ std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, Mo
       meters.emplace_back(shape, seed, MatchedScores(samples.size(), pairs[meters.size()]));
   }
   const int tokens = samples.line().tokens();
+  // Each head has n^2 weights, [query][key] with padding; a sample has all its heads in a row.
   const Index square = Index{tokens} * tokens;
   const auto compare_batch = [&](const Batch& batch) {
     first.show(batch);
@@ -47,6 +49,7 @@ std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, Mo
         const auto& of_p = second[k].of_layer(l + 1);
         for_each_sample(batch, [&](Index b, Index place) {
           const int length = batch.length.empty() ? tokens : batch.length[b];
+          // A single token attends to itself with the weight 1, whatever the model.
           if (length < 2) {
             meters[k].leave_out(place);
             return;
@@ -71,6 +74,7 @@ std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe) {
     for (int l = 0; l < attention.layers(); ++l) {
       double* const of_layer = map.local() + l * n * n;
       const auto& k = attention.of_layer(l + 1);
+      // (1/heads) sum_h k_h(x,y) of sample 0 of the batch; all others are fillers.
       for (Index j = 0; j < attention.heads() * n * n; ++j) of_layer[j % (n * n)] += k[j] / attention.heads();
     }
   };
@@ -86,6 +90,7 @@ HeadMatch match_layers(const AttentionAccumulator& validation, RowScore by) {
 
 HeadMatch heads_in_order(const AttentionAccumulator::Shape& shape) {
   std::vector<int> heads(shape.heads_t, -1);
+  // Heads of T beyond those of P have no partner.
   for (int h = 0; h < std::min(shape.heads_t, shape.heads_p); ++h) heads[h] = h;
   return HeadMatch(shape.layers, heads);
 }

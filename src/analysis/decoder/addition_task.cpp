@@ -15,6 +15,7 @@ using Digits = std::array<int, digits>;  // the most significant first
 
 /// Appends the digits of a + b, by long addition from the last digit.
 void append_sum(const Digits& a, const Digits& b, std::vector<int>& tokens) {
+  // sum[i + 1] = (a[i] + b[i] + carry) mod 10; the last carry is the leading digit.
   std::array<int, digits + 1> sum{};
   int carry = 0;
   for (Index i = digits; i-- > 0;) {
@@ -41,6 +42,8 @@ TokenBatch addition_batch(std::uint64_t seed, std::uint64_t batch, Index first, 
   const RandomStream of_batch = RandomStream(seed, "addition").item(batch);
   const bool nines = of_batch.uniform(0) < 0.2;
   for (Index n = first; n < first + count; ++n) {
+    // Position i takes the random numbers 4 i to 4 i + 3: two digits, whether the pair is made to sum to 9,
+    // and which of the two digits is overwritten.
     const RandomStream random = of_batch.item(n);
     Digits a{}, b{};
     for (Index i = 0; i < digits; ++i) {

@@ -43,13 +43,15 @@ Matrix AttentionLayer::hessian(HessianTerm part) const {
     if (at.functional.size() > 0) h += j.transpose() * (at.functional * j);
     map_.add_curvature(scored_[i], at.gradient, 0, h);
   }
+  // add_curvature leaves out the blocks below the diagonal: they mirror those above.
   h.triangularView<Eigen::StrictlyLower>() = h.transpose();
   return h;
 }
 
 Vector AttentionLayer::product(HessianTerm part, const Vector& direction) const {
   const Matrix f_dot = map_.tangent(direction);
-  // sum_i J_i^T B_i f_dot_i, and the curvature g_i . d2 f_i of the layer unless the outer part is asked for
+  // sum_i J_i^T b_i with b_i = B_i f_dot_i, where B_i is B^o_i, B^f_i or their sum. H and H_f also have the
+  // curvature of the layer, (sum_i g_i . d2 f_i) theta_dot.
   Matrix b = Matrix::Zero(f_dot.rows(), f_dot.cols());
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
@@ -72,6 +74,7 @@ DecoderHeads::DecoderHeads(std::vector<DecoderHead> heads, const Tail& tail, std
     : heads_(std::move(heads)), scored_(std::move(scored)) {
   const DecoderHead& first = heads_.at(0);
   Matrix r = Matrix::Zero(first.map.tokens().rows(), first.output.cols());
+  // r_i = sum_h W_O,h^T z_h,i with the rows z_h,i of A_h X W_V,h
   for (const DecoderHead& head : heads_) {
     values_.push_back(head.map.values());
     r += values_.back() * head.output;
@@ -91,7 +94,8 @@ double DecoderHeads::loss() const {
   return sum;
 }
 
-// Jacobian dr_i / d theta, d x p: W_O,h^T J_h and z_h,i^T (x) I
+// Jacobian dr_i / d theta, d x p. The columns of a head are W_O,h^T J_h, then z_h,i^T (x) I, because
+// dr_i / dW_O[t,s] = z_it e_s.
 Matrix DecoderHeads::jacobian(Index row) const {
   const Index d = heads_[0].output.cols();
   Matrix j = Matrix::Zero(d, size());
@@ -121,11 +125,12 @@ Matrix DecoderHeads::hessian(HessianTerm part) const {
   for (std::size_t i = 0; i < scored_.size(); ++i) {
     const RowLoss& at = losses_[i];
     const Matrix j = jacobian(scored_[i]);
+    // (Phi_i J_i)^T (Phi_i J_i) and J_i^T B^f_i J_i couple all heads.
     const Matrix outputs = at.factor * j;
     if (part != HessianTerm::functional) h += outputs.transpose() * outputs;
     if (part == HessianTerm::outer) continue;
     if (at.functional.size() > 0) h += j.transpose() * (at.functional * j);
-    // Within a head: curvature contracted with W_O g_i, and [theta, (t,s)] = J_h[t,theta] g_is
+    // Within a head the layer's curvature is contracted with W_O g_i, and [theta, (t,s)] = J_h[t,theta] g_is.
     for (Index n = 0; n < std::ssize(heads_); ++n) {
       const DecoderHead& head = heads_[n];
       const Index theta = begin(n), output = theta + head.map.size();
@@ -168,12 +173,14 @@ BlockFactors row_factors(const AttentionLayer& layer, Index scored, Weight rows,
   const double tau = map.tau();
   const Matrix m = map.moments().first().row(i), x = map.tokens().row(i), q = map.queries().row(i);
   const Matrix b = curvature(at, part);
+  // VV = (m m^T) (x) B
   if (columns == Weight::value) return {rows, columns, m, {}, flat_row(b), {}, {}};
 
   const Matrix c = map.moments().second(i);
   const Matrix r = w.value.transpose() * c;
   const Matrix br = b * r;
   const bool curved = part != HessianTerm::outer;
+  // VQ [(a,b),(c,r)] = x_c (m_a N_br + g_b E_ar),  VK [(a,b),(c,r)] = q_r (m_a N_bc + g_b E_ac)
   if (rows == Weight::value) {
     const Matrix n = columns == Weight::query ? Matrix(tau * br * w.key) : Matrix(tau * br);
     BlockFactors one{rows, columns, columns == Weight::query ? x : q, m, flat_row(n), {}, {}};
@@ -184,6 +191,8 @@ BlockFactors row_factors(const AttentionLayer& layer, Index scored, Weight rows,
     }
     return one;
   }
+  // D = tau^2 (R^T B R + S(h)),  KK = D (x) (q q^T),  QQ = (x x^T) (x) (W_K^T D W_K),
+  // QK [(a,r),(c,s)] = x_a [(W_K^T D)_rc q_s + v'_c delta_rs]; delta has the norm sqrt(k).
   const Vector h = w.value * at.gradient;
   Matrix d = tau * tau * r.transpose() * br;
   if (curved) d += tau * tau * map.moments().third(i, h);
@@ -201,7 +210,8 @@ BlockFactors row_factors(const AttentionLayer& layer, Index scored, Weight rows,
   return one;
 }
 
-// c_ij of VQ and VK, i of a and j of b, by tiles of j: (E_j^T m_i) . (N_i^T g_j)
+// c_ij = (E_j^T m_i) . (N_i^T g_j) of VQ and VK, i of a and j of b. For the rows j of a tile, row i of
+// `with_n` holds all N_i^T g_j, and row i of `with_e` is E_j^T m_i. Tiles bound `with_n` to n x 64 k numbers.
 Matrix value_cross(const BlockFactors& a, const BlockFactors& b) {
   const Index d = a.left.cols(), e = b.gradients.cols(), k = b.moments.cols() / d;
   const Index n = a.left.rows(), count = b.gradients.rows(), tile = 64;
@@ -222,7 +232,7 @@ Matrix value_cross(const BlockFactors& a, const BlockFactors& b) {
   return cross;
 }
 
-// c_ij of QK: q_i^T N_i v'_j
+// c_ij = q_i^T N_i v'_j of QK; row i of `with_n` is q_i^T N_i.
 Matrix query_key_cross(const BlockFactors& a, const BlockFactors& b) {
   const Index k = a.left.cols(), d = b.moments.cols();
   Matrix with_n(a.left.rows(), d);
@@ -270,11 +280,12 @@ BlockFactors block_factors(const std::vector<AttentionLayer>& sequences, Weight 
 }
 
 double inner_product(const BlockFactors& a, const BlockFactors& b) {
-  // sum_ij <U_i,U_j> <N_i,N_j>: of a diagonal block <U_i,U_j> = (o_i.o_j)^2
+  // sum_ij <U_i,U_j> <N_i,N_j> (docs/model.md, 9), where <U_i,U_j> = (o_i.o_j)^2 for a diagonal block
   const Matrix common = a.common * b.common.transpose();
   Matrix pairs = a.products * b.products.transpose();
   if (a.rows == a.columns) return common.cwiseAbs2().cwiseProduct(pairs).sum();
-  // sum_ij (o_i.o_j) [(l_i.l_j) <N_i,N_j> + (g_i.g_j) <E_i,E_j> + c_ij + c_ji]
+  // sum_ij (o_i.o_j) [(l_i.l_j) <N_i,N_j> + (g_i.g_j) <E_i,E_j> + c_ij + c_ji], l the rows of `left`; for QK
+  // sqrt(k) stands for g and v' for E.
   pairs = pairs.cwiseProduct(a.left * b.left.transpose());
   if (a.moments.size() > 0) {
     const Matrix gradients = a.gradients * b.gradients.transpose(),
@@ -289,7 +300,8 @@ double inner_product(const BlockFactors& a, const BlockFactors& b) {
 double block_norm(const std::vector<AttentionLayer>& sequences, Weight rows, Weight columns,
                   HessianTerm part) {
   BlockFactors factors = block_factors(sequences, rows, columns, part);
-  // Squares leave the range of numbers long before norms do.
+  // Squares leave the range of numbers long before norms do. The norm of (o o^T) (x) N is of second order
+  // in o and of first order in N.
   const double common = rows == columns ? taken_out(factors.common) : 1,
                products = rows == columns ? taken_out(factors.products) : 1;
   const double square = inner_product(factors, factors);

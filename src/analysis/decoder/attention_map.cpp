@@ -28,12 +28,15 @@ Matrix softmax_rows(const Matrix& scores, Mask mask) {
 AttentionMoments::AttentionMoments(const Matrix& x, const Matrix& u, Scores scores, Mask mask)
     : scores_(scores), x_(x) {
   if (scores == Scores::softmax) {
+    // Without the mean token all scores of row i are smaller by u_i . mean, which leaves soft-max as it is.
+    // The rows of A sum to 1, so that centre_ is m_i - mean.
     const Eigen::RowVectorXd mean = x.colwise().mean();
     x_.rowwise() -= mean;
     weights_ = softmax_rows(u * x_.transpose(), mask);
     centre_ = weights_ * x_;
     first_ = centre_.rowwise() + mean;
   } else {
+    // m_i = sum_j (u_i . x_j) x_j = C_i u_i over the keys that row i sees
     weights_ = masked(Matrix::Ones(x.rows(), x.rows()), mask);
     centre_ = Matrix::Zero(x.rows(), x.cols());
     first_ = second_times(u);
@@ -44,12 +47,14 @@ Matrix AttentionMoments::deviations(Index row) const {
   return x_.rowwise() - centre_.row(row);
 }
 
+// C_i = sum_j A_ij (x_j - m_i)(x_j - m_i)^T; for linear attention with the mask for A_ij and 0 for m_i
 Matrix AttentionMoments::second(Index row) const {
   const Matrix deviation = deviations(row);
   const Matrix weighted = weights_.row(row).transpose().asDiagonal() * deviation;
   return deviation.transpose() * weighted;
 }
 
+// S_i(h) = sum_j A_ij [(x_j - m_i) . h] (x_j - m_i)(x_j - m_i)^T
 Matrix AttentionMoments::third(Index row, const Vector& h) const {
   if (scores_ == Scores::linear) return Matrix::Zero(x_.cols(), x_.cols());
   const Matrix deviation = deviations(row);
@@ -155,7 +160,9 @@ void AttentionMap::add_curvature(Index row, const Vector& g, Index offset, Matri
   const Matrix ks = weights_.key.transpose() * s;
   const Matrix ksk = ks * weights_.key;
   const Matrix qq = q * q.transpose();
-  // Blocks for row a of the first weight and row b of the second: VQ, VK, QQ, QK (two terms), KK.
+  // With v = tau C_i h_i and S = tau^2 S_i(h_i), rows (a,.) of the first weight and (b,.) of the second have
+  //   VQ  tau x_b g (C_i W_K)[a,:]      VK  tau C_i[a,b] g q^T      QQ  x_a x_b W_K^T S W_K
+  //   QK  x_a (W_K^T S)[:,b] q^T + x_a v_b I                        KK  S[a,b] q q^T
   for (Index a = 0; a < d; ++a) {
     for (Index b = 0; b < d; ++b) {
       h.block(offset + a * e, query + b * k, e, k) += g * (x(b) * ck.row(a));

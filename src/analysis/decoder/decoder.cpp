@@ -66,6 +66,7 @@ Matrix one_hot(const TokenBatch& batch, Index sequence, Index vocabulary) {
 }  // namespace
 
 AttentionForm DecoderShape::form() const {
+  // tau = 1 / sqrt(d), because the one head of a layer has the width d.
   return {scores, mask, 1 / std::sqrt(width)};
 }
 
@@ -105,6 +106,7 @@ DecoderWeights unflattened(const Vector& theta, const DecoderShape& shape) {
 DecoderWeights initial_decoder(const DecoderShape& shape, std::uint64_t seed) {
   DecoderWeights weights = zero_weights(shape);
   const double deviation = 0.8 / std::sqrt(shape.width);
+  // The names of biases begin with b: they stay 0.
   for_each_matrix(weights, [&](const char* name, Index layer, Matrix& a) {
     if (name[0] == 'W') fill_normal(a, seed, name, layer, deviation);
   });
@@ -116,6 +118,7 @@ void scale_embeddings(DecoderWeights& weights, std::uint64_t seed, double sigma)
   fill_normal(weights.position, seed, "W_pos", -1, sigma);
 }
 
+// X_0 = W_E[token] + W_pos, the look-up as a product with rows of one-hot vectors
 Matrix embedded(const DecoderWeights& weights, const TokenBatch& batch, Index sequence) {
   return one_hot(batch, sequence, weights.embedding.rows()) * weights.embedding + weights.position;
 }
@@ -136,6 +139,7 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
   for (Index n = 0; n < batch.sequences(); ++n) {
     const Matrix x = embedded(weights, batch, n);
     const auto begin = batch.tokens.begin() + n * batch.length;
+    // Cross entropy compares the logits of row i with token i + 1, the squared error with token i.
     Tail tail = loss == LogitLoss::cross_entropy ? cross_entropy({begin + 1, begin + batch.length}, weight)
                                                  : squared_error(one_hot(batch, n, shape.vocabulary), weight);
     // From the loss forwards: readout, LayerNorm, MLP, LayerNorm, residual, output projection.
@@ -144,6 +148,7 @@ std::vector<AttentionLayer> attention_layers(const DecoderShape& shape, const De
     if (shape.hidden > 0) tail = behind(residual_mlp(mlp), tail);
     if (behind_sums) tail = behind(layer_norm(*behind_sums), tail);
     tail = behind(projection(w.output), behind(shifted(shape.residual * x), tail));
+    // Attention sees n(X) in pre-norm, while the residual is rho X.
     const Matrix seen = before ? RowNorm(x, *before).values() : x;
     layers.emplace_back(AttentionMap(seen, {w.value, w.query, w.key}, shape.form()), tail, scored);
   }
@@ -158,7 +163,8 @@ Matrix softmax_times(const Matrix& a, const Matrix& s) {
   return a.cwiseProduct(s.colwise() - mean);
 }
 
-// Tangent of softmax_times(A, S).
+// Product rule for A o (S - s) with s = rowsum(A o S):
+// A_dot o (S - s) + A o (S_dot - s_dot),  s_dot = rowsum(A_dot o S + A o S_dot)
 Matrix softmax_times_tangent(const Matrix& a, const Matrix& a_dot, const Matrix& s, const Matrix& s_dot) {
   const Vector mean = a.cwiseProduct(s).rowwise().sum();
   const Vector mean_dot = (a_dot.cwiseProduct(s) + a.cwiseProduct(s_dot)).rowwise().sum();
@@ -172,6 +178,7 @@ Matrix DecoderLayer::masked(Matrix scores) const {
   return scores;
 }
 
+// LayerNorm's Jacobian J times the rows of v. J is symmetric, so that this is its adjoint, too.
 Matrix DecoderLayer::normed_times(const std::optional<RowNorm>& norm, const Matrix& v) const {
   return norm ? norm->times(v) : v;
 }
@@ -182,16 +189,19 @@ DecoderLayer::DecoderLayer(const DecoderShape& shape, DecoderLayerWeights weight
   const auto before = shape_.norms(NormPlace::before), behind = shape_.norms(NormPlace::behind);
   if (before) norm_.emplace(x, *before);
   at_.normed = norm_ ? norm_->values() : x;
+  // Q = n(X) W_Q,  K = n(X) W_K,  V = n(X) W_V
   at_.q = at_.normed * w_.query;
   at_.k = at_.normed * w_.key;
   at_.v = at_.normed * w_.value;
   at_.z.resize(x.rows(), x.cols());
   const Index length = shape_.length;
+  // T = tau Q K^T,  A = softmax(T) or T on the mask,  Z = A V, for the rows of one sequence after the other
   for (Index begin = 0; begin < x.rows(); begin += length) {
     const Matrix t = tau_ * at_.q.middleRows(begin, length) * at_.k.middleRows(begin, length).transpose();
     at_.weights.push_back(shape_.scores == Scores::softmax ? softmax_rows(t, shape_.mask) : masked(t));
     at_.z.middleRows(begin, length) = at_.weights.back() * at_.v.middleRows(begin, length);
   }
+  // R = rho X + Z W_O,  X' = R + relu(n(R) W_in + b_in) W_out + b_out; in post-norm n of each of these sums
   at_.r = shape_.residual * x + at_.z * w_.output;
   if (behind) at_.r = behind_.emplace(at_.r, *behind).values();
   if (before) norm_r_.emplace(at_.r, *before);
@@ -208,6 +218,7 @@ LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights
   LayerValues dot;
   dot.x = x_dot;
   dot.normed = normed_times(norm_, x_dot);
+  // Q_dot = n_dot W_Q + n W_Q_dot with n_dot = J x_dot; K_dot and V_dot alike
   dot.q = dot.normed * w_.query + at_.normed * w_dot.query;
   dot.k = dot.normed * w_.key + at_.normed * w_dot.key;
   dot.v = dot.normed * w_.value + at_.normed * w_dot.value;
@@ -216,10 +227,14 @@ LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights
   for (Index n = 0; n < std::ssize(at_.weights); ++n) {
     const auto of = [&](const Matrix& a) { return a.middleRows(n * length, length); };
     const Matrix& a = at_.weights[n];
+    // T_dot = tau (Q_dot K^T + Q K_dot^T),  Z_dot = A_dot V + A V_dot
     const Matrix t_dot = tau_ * (of(dot.q) * of(at_.k).transpose() + of(at_.q) * of(dot.k).transpose());
     dot.weights.push_back(shape_.scores == Scores::softmax ? softmax_times(a, t_dot) : masked(t_dot));
     dot.z.middleRows(n * length, length) = dot.weights[n] * of(at_.v) + a * of(dot.v);
   }
+  // R_dot = rho X_dot + Z_dot W_O + Z W_O_dot, and with n = n(R) and relu' = on_
+  // X'_dot = R_dot + [relu' o (n_dot W_in + n W_in_dot + b_in_dot)] W_out + relu(...) W_out_dot + b_out_dot;
+  // in post-norm J times each of the two.
   dot.sum = shape_.residual * x_dot + dot.z * w_.output + at_.z * w_dot.output;
   dot.r = normed_times(behind_, dot.sum);
   dot.normed_r = normed_times(norm_r_, dot.r);
@@ -232,11 +247,13 @@ LayerValues DecoderLayer::tangent(const Matrix& x_dot, const DecoderLayerWeights
   return dot;
 }
 
+// The forward pass in reverse. A product y = x W has x_bar = y_bar W^T and W_bar = x^T y_bar.
 Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, LayerAdjoint& bar) const {
   bar.next = next_bar;
   bar.last = normed_times(behind_mlp_, next_bar);
   g.out = at_.hidden.transpose() * bar.last;
   g.out_bias = bar.last.colwise().sum();
+  // R_bar = last_bar + J [relu' o (last_bar W_out^T)] W_in^T with J of n(R), if there is one
   bar.pre = on_.cwiseProduct(bar.last * w_.out.transpose());
   g.in = at_.normed_r.transpose() * bar.pre;
   g.in_bias = bar.pre.colwise().sum();
@@ -256,6 +273,7 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
     const Index begin = n * length;
     const auto of = [&](const Matrix& a) { return a.middleRows(begin, length); };
     const Matrix& a = at_.weights[n];
+    // V_bar = A^T Z_bar,  A_bar = Z_bar V^T,  Q_bar = tau T_bar K,  K_bar = tau T_bar^T Q
     bar.v.middleRows(begin, length) = a.transpose() * of(bar.z);
     bar.weights.push_back(of(bar.z) * of(at_.v).transpose());
     bar.scores.push_back(shape_.scores == Scores::softmax ? softmax_times(a, bar.weights[n])
@@ -263,6 +281,7 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
     bar.q.middleRows(begin, length) = tau_ * bar.scores[n] * of(at_.k);
     bar.k.middleRows(begin, length) = tau_ * bar.scores[n].transpose() * of(at_.q);
   }
+  // X_bar = rho sum_bar + J (Q_bar W_Q^T + K_bar W_K^T + V_bar W_V^T)
   g.query = at_.normed.transpose() * bar.q;
   g.key = at_.normed.transpose() * bar.k;
   g.value = at_.normed.transpose() * bar.v;
@@ -270,6 +289,8 @@ Matrix DecoderLayer::adjoint(const Matrix& next_bar, DecoderLayerWeights& g, Lay
   return shape_.residual * bar.sum + normed_times(norm_, bar.normed);
 }
 
+// Each line of `adjoint`, differentiated by the product rule; the local names are tangents of adjoints.
+// LayerNorm, x_bar = J y_bar, has x_bar_dot = J y_bar_dot + Q(y_bar) x_dot (row_maps.hpp); relu'' is 0.
 Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjoint& bar,
                                      const LayerValues& dot, const DecoderLayerWeights& w_dot,
                                      DecoderLayerWeights& g) const {
@@ -299,6 +320,8 @@ Matrix DecoderLayer::adjoint_tangent(const Matrix& next_bar_dot, const LayerAdjo
     const Index begin = n * length;
     const auto of = [&](const Matrix& a) { return a.middleRows(begin, length); };
     const Matrix &a = at_.weights[n], &a_dot = dot.weights[n];
+    // V_bar_dot = A_dot^T Z_bar + A^T Z_bar_dot,  A_bar_dot = Z_bar_dot V^T + Z_bar V_dot^T,
+    // Q_bar_dot = tau (T_bar_dot K + T_bar K_dot),  K_bar_dot = tau (T_bar_dot^T Q + T_bar^T Q_dot)
     v.middleRows(begin, length) = a_dot.transpose() * of(bar.z) + a.transpose() * of(z);
     const Matrix a_bar_dot = of(z) * of(at_.v).transpose() + of(bar.z) * of(dot.v).transpose();
     const Matrix t = shape_.scores == Scores::softmax
@@ -338,9 +361,11 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
   const Matrix& last = layers_.empty() ? x : layers_.back().output();
   if (const auto epsilon = shape_.norms(NormPlace::before)) norm_.emplace(last, *epsilon);
   normed_ = norm_ ? norm_->values() : last;
+  // z = n(X_depth) W_U + b_U; in post-norm n is the identity here.
   logits_ = (normed_ * w_.readout).rowwise() + w_.readout_bias.row(0);
   seed();
 
+  // The adjoints of the gradient are kept, because products with H need them.
   DecoderWeights gradient = w_;
   gradient.readout = normed_.transpose() * logits_bar_;
   gradient.readout_bias = logits_bar_.colwise().sum();
@@ -353,8 +378,8 @@ DecoderProducts::DecoderProducts(const DecoderShape& shape, DecoderWeights weigh
   gradient_ = flattened(gradient);
 }
 
-// Loss and its gradient with respect to the logits; afterwards logits_ holds probabilities p or residuals:
-// w (p - onehot) for cross entropy, 2 w (z - onehot) for squared error.
+// Loss and z_bar = dl/dz, w (p - onehot) for cross entropy and 2 w (z - onehot) for squared error. Afterwards
+// scored rows of logits_ hold p or z - onehot.
 void DecoderProducts::seed() {
   logits_bar_ = Matrix::Zero(logits_.rows(), logits_.cols());
   for (const Index i : batch_.scored_rows()) {
@@ -366,6 +391,7 @@ void DecoderProducts::seed() {
       continue;
     }
     const Index next = token(i + 1);
+    // -ln p_next = ln sum_a exp(z_a - largest) + largest - z_next; the shift keeps exp from overflowing.
     const double largest = logits_.row(i).maxCoeff(), label = logits_(i, next);
     logits_.row(i) = (logits_.row(i).array() - largest).exp();
     const double sum = logits_.row(i).sum();
@@ -406,6 +432,7 @@ void DecoderProducts::scatter(const Matrix& x_bar, DecoderWeights& gradient) con
 
 DecoderProducts::Tangents DecoderProducts::tangents(const Vector& direction) const {
   Tangents dot{unflattened(direction, shape_), {}, {}, {}, {}};
+  // X_0 is linear in W_E and W_pos, so that X_0_dot is X_0 of the direction.
   dot.x.resize(std::ssize(batch_.tokens), shape_.width);
   for (Index n = 0; n < batch_.sequences(); ++n) {
     dot.x.middleRows(n * batch_.length, batch_.length) = embedded(dot.weights, batch_, n);
@@ -420,6 +447,7 @@ DecoderProducts::Tangents DecoderProducts::tangents(const Vector& direction) con
   return dot;
 }
 
+// J^T z_bar with the Jacobian J = dz / d theta of the logits z
 Vector DecoderProducts::adjoint(const Matrix& logits_bar) const {
   DecoderWeights product = w_;
   product.readout = normed_.transpose() * logits_bar;
@@ -431,6 +459,7 @@ Vector DecoderProducts::adjoint(const Matrix& logits_bar) const {
   return flattened(product);
 }
 
+// Tangent of the gradient J^T z_bar of the constructor, with z_bar_dot for the tangent of z_bar.
 Vector DecoderProducts::adjoint_tangent(const Tangents& dot, const Matrix& logits_bar_dot) const {
   DecoderWeights product = w_;
   product.readout = dot.normed.transpose() * logits_bar_ + normed_.transpose() * logits_bar_dot;

@@ -14,6 +14,7 @@ namespace fluxformer::decoder {
 
 LinearMlp::LinearMlp(Matrix x, const Matrix& target, double c, std::vector<Matrix> weights)
     : c_(c), weights_(std::move(weights)), before_{std::move(x)}, behind_(weights_.size()) {
+  // A_1 = X,  A_{l+1} = A_l W_l, of which the last is F
   for (const Matrix& w : weights_) before_.push_back(before_.back() * w);
   residual_ = before_.back() - target;
   Matrix rest = Matrix::Identity(residual_.cols(), residual_.cols());
@@ -27,8 +28,8 @@ double LinearMlp::loss() const {
   return c_ * residual_.squaredNorm();
 }
 
-// H_o(l,m) = 2 c (A_l^T A_m) (x) (T_l T_m^T),  H_f(l,m) [(a,b),(c,s)] = (A_l^T G T_m^T)[a,s] (W_{l+1} ..
-// W_{m-1})[b,c]
+// H_o(l,m) = 2 c (A_l^T A_m) (x) (T_l T_m^T)
+// H_f(l,m) [(a,b),(c,s)] = (A_l^T G T_m^T)[a,s] (W_{l+1} .. W_{m-1})[b,c] for l < m
 Matrix LinearMlp::hessian(HessianTerm part) const {
   std::vector<Index> begin{0};
   for (const Matrix& w : weights_) begin.push_back(begin.back() + w.size());
@@ -40,6 +41,7 @@ Matrix LinearMlp::hessian(HessianTerm part) const {
       const Matrix outputs = behind_[l] * behind_[m].transpose();
       const Matrix pulled = 2 * c_ * before_[l].transpose() * residual_ * behind_[m].transpose();
       const Index rows = weights_[l].cols(), columns = weights_[m].cols();
+      // Rows (a,.) of W_l and (b,.) of W_m; `pulled` is A_l^T G T_m^T.
       for (Index a = 0; a < inputs.rows(); ++a) {
         for (Index b = 0; b < inputs.cols(); ++b) {
           auto part_of_block = h.block(begin[l] + a * rows, begin[m] + b * columns, rows, columns);
@@ -54,6 +56,8 @@ Matrix LinearMlp::hessian(HessianTerm part) const {
   return h;
 }
 
+// || U (x) N || = || U || || N || (docs/model.md, 9); stableNorm, because sums of squares overflow before
+// norms do.
 double LinearMlp::diagonal_norm(Index layer) const {
   const Matrix inputs = before_[layer].transpose() * before_[layer];
   const Matrix outputs = behind_[layer] * behind_[layer].transpose();
@@ -93,7 +97,8 @@ double hutchinson(const LayerStudy& study, const DecoderProducts& products, cons
     }
     norms[probe] = products.product(part, v).segment(block.begin, block.size()).stableNorm();
   }
-  // Powers of sigma up to 54: the squares may leave the range of numbers where the norms do not.
+  // Norms of three layers of linear attention grow as sigma^54 (docs/model.md, 9): their squares may leave
+  // the range of numbers where the norms do not.
   return norms.stableNorm() / std::sqrt(study.probes);
 }
 
@@ -117,6 +122,7 @@ EntrySizes entry_sizes(const Matrix& matrix, const std::vector<double>& edges) {
   }
   std::ranges::sort(sizes);
   EntrySizes result;
+  // Percentiles are entries of the sorted list, without interpolation. Bin k is [edges[k], edges[k+1]).
   const auto at = [&](double share) { return sizes[static_cast<Index>(share * (std::ssize(sizes) - 1))]; };
   result.median = at(0.5);
   result.largest_percent = at(0.99);
@@ -158,6 +164,7 @@ std::vector<double> block_norms(const LayerStudy& study, double sigma) {
   auto weights = initial_decoder(study.shape, study.seed);
   scale_embeddings(weights, study.seed, sigma);
   std::vector<double> norms;
+  // Only one layer has the closed form; in deeper decoders the rows of a layer depend on each other.
   if (study.shape.depth == 1) {
     const auto layers = layers_of(study, weights);
     for (const auto part : all_parts)
@@ -190,6 +197,7 @@ std::vector<double> linear_mlp_norms(const LayerStudy& study, double sigma) {
   for (Index layer = 0; layer < shape.depth; ++layer)
     weights.push_back(uniform_matrix(study.seed, layer, shape.width,
                                      layer + 1 < shape.depth ? shape.width : shape.vocabulary));
+  // H_f(l,l) = 0: the norms of H and H_o are the same, those of H_f stay 0.
   const LinearMlp network(std::move(x), target, 1, std::move(weights));
   const Index layers = shape.depth, parts = std::ssize(all_parts);
   std::vector<double> norms(parts * layers, 0.0);

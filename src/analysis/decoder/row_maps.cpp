@@ -20,6 +20,7 @@ Vector row_products(const Matrix& a, const Matrix& b) {
 }  // namespace
 
 RowNorm::RowNorm(const Matrix& x, double epsilon) : y_(centred(x)) {
+  // 1 / s = (|c|^2 / d + eps)^(-1/2),  y = c / s
   const double d = x.cols();
   inverse_ = (y_.rowwise().squaredNorm().array() / d + epsilon).rsqrt();
   y_ = inverse_.asDiagonal() * y_;
@@ -46,12 +47,14 @@ Matrix RowNorm::curvature_times(const Matrix& g, const Matrix& v) const {
   return inverse_.cwiseAbs2().asDiagonal() * product / d;
 }
 
+// Rows v J = (v P - (v . y) y^T / d) / s
 Matrix RowNorm::times_one(const Matrix& v, Index row) const {
   const double d = v.cols();
   const Vector along = v * y_.row(row).transpose() / d;
   return inverse_(row) * (centred(v) - along * y_.row(row));
 }
 
+// Q(g) = [3 (g . y) y y^T / d - (P g) y^T - y (P g)^T - (g . y) (I - 1 1^T / d)] / (d s^2)
 Matrix RowNorm::curvature(const Vector& g, Index row) const {
   const double width = y_.cols();
   const Vector y = y_.row(row);
@@ -65,6 +68,7 @@ Matrix RowNorm::curvature(const Vector& g, Index row) const {
 
 Tail squared_error(Matrix target, double c) {
   return [target = std::move(target), c](Index row, const Vector& f) {
+    // l = c |f - y|^2,  g = 2 c (f - y),  B^o = 2 c I = Phi^T Phi
     const Vector residual = f - target.row(row).transpose();
     return RowLoss{c * residual.squaredNorm(),
                    2 * c * residual,
@@ -76,6 +80,7 @@ Tail squared_error(Matrix target, double c) {
 Tail cross_entropy(std::vector<int> labels, double weight) {
   return [labels = std::move(labels), weight](Index row, const Vector& f) {
     const Index label = labels[row];
+    // l = w (ln sum_a exp f_a - f_label),  g = w (p - onehot); the largest f is taken out of exp.
     const double largest = f.maxCoeff();
     Vector p = (f.array() - largest).exp();
     const double sum = p.sum();
@@ -98,6 +103,7 @@ Tail behind(RowFunction map, Tail tail) {
     // g = J^T g_y,  Phi = Phi_y J,  B^f = J^T B^f_y J + sum_a (g_y)_a d2 phi_a
     RowLoss pulled{at.loss, y.pull(at.gradient.transpose()).transpose(), y.pull(at.factor), {}};
     if (at.functional.size() > 0) {
+      // B^f_y is symmetric, so that J^T B^f_y J = (B^f_y J)^T J.
       const Matrix right = y.pull(at.functional);
       pulled.functional = y.pull(right.transpose());
     }
@@ -121,6 +127,7 @@ Activated activated(Nonlinearity kind, const Vector& x) {
     const Vector on = (x.array() > 0).cast<double>();
     return {x.cwiseProduct(on), on, {}};
   }
+  // phi' = 1 - phi^2,  phi'' = -2 phi phi'
   const Vector y = x.array().tanh();
   const Vector slope = 1 - y.array().square();
   return {y, slope, -2 * y.array() * slope.array()};

@@ -73,10 +73,12 @@ void InputJacobian::linearise(const double* u_0, int length) {
   const Index width = context_.width, copies = context_.samples, size = context_.size();
   context_.mask.length.assign(copies, length);
   states_[0].resize(size);
+  // Token x of u_0 goes to the rows x copies .. x copies + copies - 1 of the slab, one for each copy.
   for (Index row = 0; row * width < size; ++row)
     std::copy_n(u_0 + row / copies * width, width, states_[0].data() + row * width);
   const double h = depth_.spacing();
   for (int cell = 0; cell < depth_.cells; ++cell) {
+    // u_i = G_i(u_{i-1}; h) with i = cell + 1; the tape keeps what its derivative needs.
     states_[cell + 1].resize(size);
     model_.map_keeping(point(cell + 1), h, states_[cell].data(), states_[cell + 1].data(), *tapes_[cell]);
   }
@@ -87,6 +89,7 @@ void InputJacobian::push(const RowVisitor& visit) {
   visit(0, slab_.data());
   next_.resize(context_.size());
   for (int cell = 0; cell < depth_.cells; ++cell) {
+    // du_i = (dG_i/du) du_{i-1}, for all directions of the slab at once
     model_.map_tangent(point(cell + 1), h, states_[cell].data(), *tapes_[cell], slab_.data(), next_.data());
     slab_.swap(next_);
     visit(cell + 1, slab_.data());
@@ -119,6 +122,8 @@ std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, cons
     push([&](int row, const double* tangents) {
       for (int j = 0; j < length; ++j)
         for (int k = 0; k < count; ++k) {
+          // (du_j/dx_i) v at this depth, v direction c of token i. Over all channels v = e_c, the squares of
+          // these columns sum to the squared Frobenius norm of the block.
           const Eigen::Map<const Eigen::VectorXd> column(tangents + at(j, k), width);
           const int i = (first + k) / directions.each, c = (first + k) % directions.each;
           if (!spectral) {
@@ -128,6 +133,7 @@ std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, cons
           auto& block = blocks[row][j];
           block.col(c) = column;
           if (c + 1 == width) {
+            // The last column completes the block: |du_j/dx_i|_2 is its largest singular value.
             const double largest = singular_values_of(block)[0];
             sums[row].add(i, j, largest * largest);
           }

@@ -51,6 +51,7 @@ void orthogonalise(const Eigen::Ref<const MatrixXd>& columns, VectorXd& w) {
 /// Bidiagonalisation A V = U B of the map of one sample, column by column.
 class Bidiagonal {
  public:
+  // A v_k = beta_{k-1} u_{k-1} + alpha_k u_k: B has alpha_k on its diagonal and beta_k to the right of it.
   Bidiagonal(const VectorXd& start, int steps) {
     const Index size = start.size(), most = std::min<Index>(steps, size);
     u_.resize(size, most);
@@ -132,12 +133,14 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
   const auto all_done = [&] {
     return std::all_of(each.begin(), each.end(), [](auto& e) { return e.done(); });
   };
+  // A sample whose process has ended takes part with the vector 0, and its result is not used.
   const auto apply = [&](const SlabMap& a, auto&& vector, auto&& add) {
     for (int b = 0; b < context.samples; ++b) put_sample(context, vector(each[b]), b, in.data());
     a(in.data(), out.data());
     for (int b = 0; b < context.samples; ++b)
       if (auto& e = each[b]; !e.done()) add(e, take_sample(context, out.data(), b));
   };
+  // Step k of all samples together: u_k from A v_k, then v_{k+1} from A^T u_k
   while (!all_done()) {
     apply(
         map, [](const Bidiagonal& e) { return e.right(); },
@@ -198,6 +201,7 @@ void LyapunovMeter::start_counting() {
   for (auto& growth : growth_) growth.setZero();
 }
 
+// Exponent j = (1/length) sum_i ln |(R_i)_jj|
 VectorXd LyapunovMeter::exponents(int sample, double length) const {
   if (directions_[sample].rows() == 0)
     return VectorXd::Constant(growth_[sample].size(), std::numeric_limits<double>::quiet_NaN());
@@ -226,6 +230,8 @@ std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::fun
   const auto done = [&](const SweptExponents& one) {
     return one.value.hasNaN() || (one.sweeps > 0 && (one.change.array() < plan.tolerance).all());
   };
+  // The way back by the transposed maps turns the directions towards those of largest growth. Only the
+  // growth on the way forwards is counted.
   for (int sweep = 1; sweep <= plan.most && !std::ranges::all_of(found, done); ++sweep) {
     backwards();
     meter.start_counting();

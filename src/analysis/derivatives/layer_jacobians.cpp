@@ -14,7 +14,7 @@ void ProbeJacobian::keep(int row, const double* u) {
   states_[row].assign(u, u + probe_.counted().size());
 }
 
-// The product of the cells' derivatives, first cell first.
+// v -> DG_{to-1} ... DG_from v, where DG_i is the derivative of the cell after row i
 SlabMap ProbeJacobian::derivative(int from, int to) {
   return [this, from, to](const double* v, double* out) {
     next_.assign(v, v + probe_.counted().size());
@@ -26,7 +26,7 @@ SlabMap ProbeJacobian::derivative(int from, int to) {
   };
 }
 
-// The product of the cells' transposed derivatives, last cell first.
+// w -> DG_from^T ... DG_{to-1}^T w
 SlabMap ProbeJacobian::transposed(int from, int to) {
   return [this, from, to](const double* w, double* out) {
     next_.assign(w, w + probe_.counted().size());
@@ -64,6 +64,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     std::ranges::transform(batch.key, members.begin(), [&](long key) { return samples.member(key); });
     for (int l = 0; l < layers; ++l) {
       const int entry = probe.entry_of_layer(l + 1), exit = entry + cells_of_layer;
+      // Extreme singular values of du(l+1)/du(l), the product over the cells of one layer (docs/model.md, 8)
       const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
                                           jacobian.transposed(entry, exit), plan.steps, stretched, members);
       for_each_sample(batch, [&](Index b, Index place) {
@@ -75,6 +76,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
       });
     }
     LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
+    // Exponents of the product over all cells, orthonormalised cell by cell: DG_i Q_i = Q_{i+1} R_i
     const auto forwards = [&] {
       for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));
     };
@@ -92,6 +94,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
   accumulate(samples, look, table, swept);
 
   LayerJacobians result;
+  // Values are means over samples, errors the largest of any sample.
   for (Index at = 0; at < values; at += per_layer) {
     result.largest.push_back(table.mean(at + largest));
     result.largest_error.push_back(table.largest(at + largest_error));

@@ -38,6 +38,7 @@ GradientResult GradientAccumulator::result() const {
   using namespace gradient_sum;
   GradientResult m;
   const auto& sums = total();
+  // norm_i = (mean of |d loss / d u_i|^2 over samples)^(1/2),  ratio_i = norm_i / norm_{i+1}
   for (Index at = 0; at < std::ssize(sums); at += per_depth)
     m.norm.push_back(std::sqrt(sums[at + squares] / sums[at + samples]));
   for (std::size_t i = 0; i < m.norm.size(); ++i)
@@ -54,6 +55,7 @@ std::vector<GroupNorm> group_norms(const ParameterLayout& layout, std::span<cons
     if (groups.empty() || groups.back().group != view.group) groups.push_back({view.group});
     auto& group = groups.back();
     group.parameters += view.size();
+    // (sum g^2)^(1/2) by hypot, because squares may leave the range of numbers.
     for (const double g : gradient.subspan(view.offset, view.size())) group.norm = std::hypot(group.norm, g);
   }
   return groups;

@@ -17,7 +17,7 @@ namespace {
 /// Spacing and extent of a grid, in widths of the broadening.
 constexpr double points_in_a_width = 5, widths_beyond = 6;
 
-/// Divergence sum p log2(p / m).
+// Divergence sum p log2(p / m), where 0 log2 0 = 0; m >= p / 2 is not 0 in the other terms.
 double divergence_from(std::span<const double> p, std::span<const double> m) {
   double sum = 0;
   for (std::size_t i = 0; i < p.size(); ++i)
@@ -34,6 +34,7 @@ std::vector<double> with_sum_1(std::span<const double> p) {
 
 }  // namespace
 
+// [(1/P) sum over the P probes of sum_l w_l lambda_l^2]^(1/2)
 double rms_eigenvalue(std::span<const SpectralMeasure> probes) {
   double sum = 0;
   for (const auto& [nodes, weights] : probes)
@@ -51,6 +52,7 @@ SpectralGrid spectral_grid(std::span<const SpectralMeasure> measures, double lam
     if (!(positive > 0) || !std::isfinite(positive))
       throw BadInput("a grid of eigenvalues with lambda_0 = " + std::to_string(lambda_0) + " and the width " +
                      std::to_string(width) + ": both must be positive");
+  // s = asinh(lambda / lambda_0) of the outermost nodes
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (const auto& measure : measures)
     for (const double node : measure.nodes) {
@@ -60,12 +62,14 @@ SpectralGrid spectral_grid(std::span<const SpectralMeasure> measures, double lam
     }
   if (least > greatest) throw BadInput("a grid for no eigenvalues");
   SpectralGrid grid{lambda_0, width, {}};
+  // s_i = begin + i width / 5, from six widths below the least to six above the greatest of them
   const double spacing = width / points_in_a_width, begin = least - widths_beyond * width;
   const int count = std::ceil((greatest + widths_beyond * width - begin) / spacing) + 1;
   for (int i = 0; i < count; ++i) grid.points.push_back(begin + i * spacing);
   return grid;
 }
 
+// (1/P) sum over the P probes of sum_l w_l N(s; s_l, width^2),  s_l = asinh(lambda_l / lambda_0)
 std::vector<double> density_on(const SpectralGrid& grid, std::span<const SpectralMeasure> probes) {
   std::vector<double> density(grid.points.size(), 0.0);
   for (const auto& [nodes, weights] : probes) {
@@ -78,6 +82,7 @@ std::vector<double> density_on(const SpectralGrid& grid, std::span<const Spectra
 }
 
 double jensen_shannon_distance(std::span<const double> p, std::span<const double> q) {
+  // D^2 = (1/2) sum p log2(p / m) + (1/2) sum q log2(q / m),  m = (p + q) / 2
   const auto a = with_sum_1(p), b = with_sum_1(q);
   std::vector<double> m;
   for (std::size_t i = 0; i < a.size(); ++i) m.push_back((a[i] + b[i]) / 2);
@@ -91,6 +96,7 @@ double BlockDistances::heterogeneity() const {
   for (std::size_t a = 0; a < distances.size(); ++a)
     for (std::size_t b = 0; b < a; ++b) {
       if (std::isnan(distances[a][b])) continue;
+      // A distance that sampling alone could make adds 0 to the sum, but its pair counts.
       if (distances[a][b] >= 2 * std::max(floors[a], floors[b])) sum += distances[a][b];
       ++pairs;
     }
@@ -105,6 +111,7 @@ BlockDistances block_distances(const std::vector<std::vector<SpectralMeasure>>& 
   const std::size_t count = blocks.size();
   BlockDistances result{std::vector(count, std::vector(count, nothing)), std::vector(count, nothing)};
   if (all.empty()) return result;
+  // One grid for all blocks: densities are compared point by point.
   const auto grid = spectral_grid(all, comparison.lambda_0, comparison.width);
   std::vector<std::vector<double>> densities(count);
   for (std::size_t a = 0; a < count; ++a) {
@@ -120,6 +127,7 @@ BlockDistances block_distances(const std::vector<std::vector<SpectralMeasure>>& 
 }
 
 double distance_of_halves(const SpectralGrid& grid, std::span<const SpectralMeasure> probes) {
+  // Both halves estimate the density of the same block, so that their distance is due to sampling.
   const std::size_t half = probes.size() / 2;
   return jensen_shannon_distance(density_on(grid, probes.first(half)),
                                  density_on(grid, probes.subspan(half)));
@@ -136,6 +144,7 @@ BlockSpectra block_spectra(Mat h, const std::vector<spectra::Block>& blocks,
     std::vector<SpectralMeasure> measures;
     for (const auto& one : result.densities.back()) measures.push_back({one.nodes, one.weights});
     result.rms.push_back(rms_eigenvalue(measures));
+    // Eigenvalues over their root mean square; a block that is zero has none, and keeps an empty list.
     auto& list = scaled.emplace_back();
     if (result.rms.back() == 0) continue;
     for (const auto& one : measures) list.push_back(divided(one, result.rms.back()));

@@ -48,6 +48,7 @@ std::vector<SpectralMeasure> scaled(const std::vector<double>& values, double si
 }  // namespace
 
 GaussNewtonGram::GaussNewtonGram(TrainingHessian& of, MPI_Comm comm, MPI_Comm line) : comm_(comm) {
+  // R = A^T of docs/model.md, 9. All ranks of a token line get the same rows; the first one keeps them.
   const bool keeps = mpi::rank(line) == 0;
   of.for_output_gradients([&](std::span<const double> row) {
     if (keeps) rows_.emplace_back(row.begin(), row.end());
@@ -100,6 +101,7 @@ GramSpectra gram_spectra(const GaussNewtonGram& gram, PetscInt size,
   }
   GramSpectra result;
   for (auto& list : values) sum_over_ranks(list, gram.comm());
+  // K and H_o have the same eigenvalues beside zeros: tr H_o = tr K, || H_o ||_F = || K ||_F.
   result.eigenvalues = values.back();
   result.trace = whole.trace();
   result.frobenius = whole.norm();

@@ -16,6 +16,7 @@ std::string kind_of(const ParameterView& view) {
   return view.name == "W_1" || view.name == "W_2" ? view.name : "";
 }
 
+// The group "layers/2" is set 2.
 int set_of(const ParameterView& view) {
   const std::string layers = "layers/";
   return view.group.starts_with(layers) ? std::stoi(view.group.substr(layers.size())) : 0;
@@ -50,6 +51,7 @@ spectra::Block trained_entries(const Trainable& trainable) {
   const PetscInt size = trainable.size();
   for (PetscInt j = 0; j < size; ++j) {
     if (!trainable.moves(j)) continue;
+    // An entry next to the last range makes it longer, any other begins a new one.
     if (!entries.empty() && entries.back().end == j)
       entries.back().end = j + 1;
     else

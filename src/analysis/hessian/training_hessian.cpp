@@ -43,7 +43,8 @@ void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::s
   trainable_.pull(parameters_.values, direction_.values);  // D v; D is diagonal
   collectively(comm_, [&] { hessian_.multiply(part, direction_.values, product); });
   sum_over_ranks(product, comm_);
-  if (part == Curvature::hessian) add_smoothness(direction_, objective_.smoothness, product);  // quadratic
+  // P is quadratic: its gradient at D v is (d2P/dtheta2) D v.
+  if (part == Curvature::hessian) add_smoothness(direction_, objective_.smoothness, product);
   trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
     for (std::size_t j = 0; j < product.size(); ++j) product[j] += curvature_[j] * v[j];

@@ -39,6 +39,7 @@ void ModelInput::set(const Batch& batch) {
 
 double ModelInput::unit(int sample) const {
   if (space_ == InputSpace::features) return 1;
+  // Root mean square of u_0 over the n real tokens and d channels: |u_0| / sqrt(n d)
   const auto u = slab_block(u_, sample);
   return u.size() > 0 ? std::sqrt(u.squaredNorm() / u.size()) : 0;
 }
@@ -57,7 +58,7 @@ void ModelInput::adjoint(const std::vector<double>& u_bar, std::vector<double>& 
     x_bar = u_bar;
     return;
   }
-  // u_0 = W_E x + b_E + p: x_bar = u_bar W_E, with tokens in rows
+  // u_0 = W_E x + b_E + p, so that x_bar = u_bar W_E with tokens in rows.
   x_bar.assign(batch_->input.size(), 0.0);
   const auto w = probe_.parameters().view("embedding/W");
   const Eigen::Map<const RowMatrix> weights(w.data(), probe_.spec().width, probe_.spec().features);
@@ -73,6 +74,7 @@ ModelInput::ConstBlock ModelInput::slab_block(const std::vector<double>& u, int 
 
 ModelInput::ConstBlock ModelInput::block(const std::vector<double>& x, int sample) const {
   if (space_ == InputSpace::embedded) return slab_block(x, sample);
+  // Features are [sample][token][feature], of which the first `real` tokens are not padding.
   const int features = probe_.spec().features, tokens = probe_.counted().line->tokens();
   const int real = probe_.counted().mask.length[sample];
   return {x.data() + sample * tokens * features, real, features, Eigen::OuterStride<>(features)};
@@ -92,6 +94,8 @@ void add_noise(const ModelInput& input, std::uint64_t seed, double level, std::v
     auto block = input.block(x, b);
     if (block.rows() == 0) continue;
     const auto draw = noise.item(input.batch().key[b]);
+    // x += level * unit * z with a standard normal number z for each token t and channel j. Its key does not
+    // depend on the level: all levels add multiples of the same noise.
     const double deviation = level * input.unit(b);
     for (Index t = 0; t < block.rows(); ++t)
       for (Index j = 0; j < block.cols(); ++j) block(t, j) += deviation * draw.normal(t * block.cols() + j);
@@ -111,7 +115,8 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
     if (batch.weight[b] == 0) continue;
     const auto draw = dropout.item(batch.key[b]);
     const Index real = batch.length.empty() ? tokens : batch.length[b];
-    // Real tokens in random order, of which the first share * real are dropped.
+    // Real tokens in random order, of which the first share * real are dropped. The order does not depend on
+    // the share, so that a larger share includes the tokens of a smaller one.
     std::vector<Index> order(real);
     std::iota(order.begin(), order.end(), Index{0});
     std::sort(order.begin(), order.end(),
@@ -127,6 +132,7 @@ Batch drop_tokens(const ModelSpec& spec, const Batch& batch, std::uint64_t seed,
 void Adversary::gradient(const std::vector<double>& x, std::vector<double>& g) {
   auto& probe = input_.probe();
   const auto& batch = input_.batch();
+  // g = (du_0/dx)^T (dz/du_0)^T dl/dz with each sample's own loss l; dl/dz = 0 for fillers.
   input_.embed(x, u_);
   const auto& logits = probe.forward(u_, Keep::activations);
   const int classes = probe.spec().classes;
@@ -149,6 +155,7 @@ void Adversary::start_anywhere(const Attack& how, std::vector<double>& x) const 
     const auto draw = starts.item(input_.batch().key[b]);
     const double radius = how.epsilon * input_.unit(b);
     auto block = input_.block(x, b);
+    // Uniform in the ball |x - clean| <= radius of the maximum norm, cut to the range of inputs
     for (Index t = 0; t < block.rows(); ++t)
       for (Index j = 0; j < block.cols(); ++j)
         block(t, j) = std::clamp(block(t, j) + draw.uniform(t * block.cols() + j, -radius, radius),
@@ -175,6 +182,7 @@ void Adversary::attack(const Attack& how, std::vector<double>& x) {
   x = input_.clean();
   if (how.random_start) start_anywhere(how, x);
   for (int k = 0; k < how.steps; ++k) {
+    // The first step from the centre uses the gradient of `begin`, which all radii share.
     const bool clean = k == 0 && !how.random_start;
     if (!clean) gradient(x, gradient_);
     step(how, clean ? clean_gradient_ : gradient_, x);

@@ -36,6 +36,8 @@ void ResponseAccumulator::add(int level, const ModelInput& input, std::span<cons
     const int label = batch.label[b];
     const Logits z(clean_logits + Index{b} * classes_, classes_);
     const Logits moved(logits + Index{b} * classes_, classes_);
+    // |du_0| / |u_0| and |dz| / |z|. Their quotient is not finite where nothing moved (0/0), for z = 0 and
+    // for logits that are not finite.
     const double dx = (input.slab_block(u, b) - clean).norm() / clean.norm();
     const double dz = (moved - z).norm() / z.norm();
     s[samples] += 1;
@@ -65,6 +67,8 @@ ResponseResult ResponseAccumulator::result() const {
   ResponseResult m;
   for (Index at = 0; at < sums_.size(); at += per_level) {
     const double* const s = sums_.total().data() + at;
+    // Logits that are not finite count as wrong, and not in the loss. The sensitivity is the mean over the
+    // samples for which it exists.
     m.accuracy.push_back(s[correct] / s[samples]);
     m.loss.push_back(s[loss] / (s[samples] - s[not_finite]));
     m.input_change.push_back(s[change] / s[samples]);
@@ -84,6 +88,7 @@ void GrowthAccumulator::add(int depth, const double* du) {
   double* const sums = local();
   if (depth == 0) start_.assign(context_.samples, 0.0);
   for (int b = 0; b < context_.samples; ++b) {
+    // |du(s)| / |du(0)|, with |du(0)| kept from the first row
     const double norm = sample_of(context_, du, b).norm();
     double& start = start_[b];
     if (depth == 0) start = norm;
@@ -94,6 +99,7 @@ void GrowthAccumulator::add(int depth, const double* du) {
 }
 
 std::vector<double> GrowthAccumulator::growth() const {
+  // The last sum is the number of samples.
   std::vector<double> mean(total().begin(), total().end() - 1);
   for (double& value : mean) value /= total().back();
   return mean;
@@ -105,6 +111,7 @@ long GrowthAccumulator::samples() const {
 
 void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& moved,
                 GrowthAccumulator& meter) {
+  // du(s) = u(s; u_0 + du_0) - u(s; u_0): all rows of the unperturbed march are kept for the difference.
   std::vector<std::vector<double>> rows;
   auto state = u;
   probe.forward(state, Keep::nothing,
@@ -120,6 +127,7 @@ void add_growth(ModelProbe& probe, const std::vector<double>& u, const std::vect
 
 void add_tangent_growth(ModelProbe& probe, const std::vector<double>& u, const std::vector<double>& v,
                         GrowthAccumulator& meter) {
+  // du_{i+1} = (dG/du) du_i at the state u_i, where G is the layer map of the cell after row i
   auto state = u, du = v, next = v;
   probe.forward(state, Keep::nothing, [&](int i, const double* row) {
     meter.add(i, du.data());
@@ -135,6 +143,8 @@ void LogitJacobian::set() {
   auto u = input_.clean_embedded();
   logits_ = probe.forward(u, Keep::activations);
   rows_.resize(classes);
+  // Row c of J is (J^T e_c)^T. A backward pass from e_c for all samples gives that row of each, because the
+  // logits of a sample do not depend on the others.
   for (int c = 0; c < classes; ++c) {
     std::vector<double> one(logits_.size(), 0.0);
     for (int b = 0; b < samples; ++b) one[b * classes + c] = 1;
@@ -144,7 +154,8 @@ void LogitJacobian::set() {
   left_.assign(samples, {});
   for (int b = 0; b < samples; ++b) {
     if (input_.slab_block(u, b).rows() == 0) continue;
-    // J J^T = U diag(sigma^2) U^T
+    // (J J^T)_ij is the inner product of rows i and j of J. With J = U diag(sigma) V^T it is
+    // U diag(sigma^2) U^T: eigenvalues that round-off made negative are 0.
     Eigen::MatrixXd gram(classes, classes);
     for (int i = 0; i < classes; ++i)
       for (int j = 0; j <= i; ++j)
@@ -163,14 +174,16 @@ void LogitJacobian::worst_direction(std::vector<double>& v) const {
     if (values_[b].size() == 0 || !(values_[b][0] > 0)) continue;
     Eigen::VectorXd slope(classes);
     loss_of({}, logits_.data() + b * classes, classes, input_.batch().label[b], 1.0, slope.data());
-    // v = J^T left / sigma; along it the loss changes by slope . J v = sigma slope . left
+    // v = J^T left / sigma. Along it the loss changes by slope . J v = sigma slope . left, whose sign v
+    // takes: the loss increases.
     const double scale = std::copysign(1 / values_[b][0], slope.dot(left_[b]));
     for (int c = 0; c < classes; ++c)
       input_.slab_block(v, b) += scale * left_[b][c] * input_.slab_block(rows_[c], b);
   }
 }
 
-// The sums: singular values; worst sensitivity; samples with a worst sensitivity; samples.
+// The sums are those of each singular value and of the worst sensitivity, then the number of samples that
+// have a worst sensitivity, and of all samples.
 
 void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jacobian) {
   const Index classes = size() - 3;
@@ -182,6 +195,7 @@ void JacobianAccumulator::add(const ModelInput& input, const LogitJacobian& jaco
     for (Index c = 0; c < classes; ++c) sums[c] += values[c];
     const Logits z(jacobian.logits().data() + b * classes, classes);
     if (z.norm() == 0) continue;
+    // max over v of (|J v| / |z|) / (|v| / |u_0|) = sigma_1 |u_0| / |z|
     worst[0] += values[0] * input.slab_block(input.clean_embedded(), b).norm() / z.norm();
     worst[1] += 1;
   }
@@ -241,6 +255,7 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
     if (curve.kind.name != kind) continue;
     const auto& levels = plan_.levels.at(curve.kind.axis.name);
     for (int j = 0; j < std::ssize(levels); ++j) {
+      // The march overwrites its state, while moved_ stays for |du_0|.
       perturb(levels[j], moved_);
       state_ = moved_;
       const auto& logits = probe_.forward(state_);
@@ -251,6 +266,7 @@ void PerturbedModel::follow(const std::string& kind, const Perturb& perturb) {
 
 void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd_kind, ModelInput& input,
                             Adversary& adversary) {
+  // FGSM and PGD take the gradient at the clean input from here.
   adversary.begin();
   const auto by = [&](const Attack& how, std::vector<double>& u) {
     adversary.attack(how, x_);
@@ -266,6 +282,7 @@ void PerturbedModel::attack(const std::string& fgsm_kind, const std::string& pgd
 }
 
 void PerturbedModel::follow_growth() {
+  // The tangent starts from the same du_0 as the finite perturbation, so that both growths can be compared.
   const auto& u = embedded_.clean();
   moved_ = u;
   add_noise(embedded_, plan_.seed, plan_.growth, moved_);
@@ -275,6 +292,7 @@ void PerturbedModel::follow_growth() {
 }
 
 void PerturbedModel::show(const Batch& shown) {
+  // The keys of a batch are places in the list of samples. Draws are keyed by the member of the data set.
   places_ = shown.key;
   auto batch = shown;
   for (long& key : batch.key) key = samples_.member(key);
@@ -283,6 +301,7 @@ void PerturbedModel::show(const Batch& shown) {
     jacobian_.set();
     jacobian_meter_.add(embedded_, jacobian_);
   }
+  // Responses are compared with the logits of the clean input.
   state_ = embedded_.clean();
   clean_logits_ = probe_.forward(state_);
   add(clean_, 0, embedded_.clean(), clean_logits_.data());
@@ -296,7 +315,7 @@ void PerturbedModel::show(const Batch& shown) {
     probe_.embed(drop_tokens(probe_.spec(), batch, plan_.seed, share, samples_.data().unknown_word()), u);
   });
   follow("worst", [&](double level, std::vector<double>& u) {
-    // u_0 + level |u_0| v for each sample
+    // u_0 + level |u_0| v with |v| = 1 for each sample
     jacobian_.worst_direction(x_);
     u = embedded_.clean();
     for (int b = 0; b < embedded_.samples(); ++b)
@@ -309,6 +328,7 @@ void PerturbedModel::show(const Batch& shown) {
   if (features_ == nullptr) return;
   features_->set(batch);
   follow("feature_noise", [&](double level, std::vector<double>& u) {
+    // u_0 = W_E x + b_E + p of the noisy features
     x_ = features_->clean();
     add_noise(*features_, plan_.seed, level, x_);
     features_->embed(x_, u);

@@ -32,13 +32,15 @@ double drift_of(const SampleView& u, double uu, const SampleView& first, double 
 void add_sample(const SampleView& u, const SampleView& v, const SampleView& first, double* s) {
   using namespace state_sum;
   const double uu = u.squaredNorm(), vv = v.squaredNorm(), ff = first.squaredNorm();
-  // Centred first: the mean may be much larger than the variation.
+  // x = u - <u> and y = v - <v> are formed before their squares, because a mean may be much larger than the
+  // variation; the correlation is x.y / (|x| |y|).
   const RowMatrix x = u.array() - u.mean(), y = v.array() - v.mean();
   const double xx = x.squaredNorm(), yy = y.squaredNorm();
   s[samples] += 1;
   if (!(xx <= vanishing * uu || yy <= vanishing * vv))
     s[correlation] += x.cwiseProduct(y).sum() / std::sqrt(xx * yy);
   s[drift] += drift_of(u, uu, first, ff);
+  // |u - v| / |v| with the state v before u
   if (vv != 0) s[step] += std::sqrt((u - v).squaredNorm() / vv);
 }
 
@@ -57,6 +59,7 @@ void StateAccumulator::add(int depth, const double* u, const double* previous, c
   double* const s = local() + depth * state_sum::per_depth;
   if (previous == nullptr) previous = u;
   if (first == nullptr) first = u;
+  // Sums over all tokens come first in s, then those over samples.
   slab_sums_.add(u, previous, nullptr, s);
   for (int b = 0; b < context_.samples; ++b) {
     const auto sample = sample_of(context_, u, b);
@@ -133,6 +136,7 @@ CkaAccumulator::CkaAccumulator(Side a, Side b) : a_(a), b_(b) {
   for (const int count : {a.depths, a.width, b.depths, b.width})
     if (count < 1)
       throw BadInput("linear CKA: a model of " + std::to_string(count) + " depths or channels; at least 1");
+  // Where each group of sums begins: the number of examples is at 0.
   mean_a_ = 1;
   mean_b_ = place_of(mean_a_, a.depths, a.width);
   own_a_ = place_of(mean_b_, b.depths, b.width);
@@ -148,6 +152,7 @@ void CkaAccumulator::add(int examples, const std::vector<const double*>& a,
   sums[0] += examples;
   add_side(examples, a, a_.width, sums + mean_a_, sums + own_a_);
   add_side(examples, b, b_.width, sums + mean_b_, sums + own_b_);
+  // sum y x^T over the examples, for each depth of A and each of B; means are taken out at the end.
   double* cross = sums + cross_;
   for (const double* const x : a)
     for (const double* const y : b) {
@@ -169,7 +174,8 @@ std::vector<double> CkaAccumulator::table(bool unrelated) const {
       const Own &x = own_a[i], &y = own_b[j];
       const ConstVector sum_x(s + place_of(mean_a_, i, a_.width), a_.width),
           sum_y(s + place_of(mean_b_, j, b_.width), b_.width);
-      // |Y^T X|_F^2, or its mean over all pairings tr(X^T X) tr(Y^T Y) / (n - 1)
+      // CKA = |Y^T X|_F^2 / (|X^T X|_F |Y^T Y|_F), Y^T X = sum y x^T - s_y s_x^T / n with the sums s_x, s_y.
+      // In the null control |Y^T X|_F^2 is its mean over all pairings, tr(X^T X) tr(Y^T Y) / (n - 1).
       const double shared =
           unrelated ? x.trace * y.trace / (n - 1)
                     : (ConstMatrix(cross, b_.width, a_.width) - sum_y * sum_x.transpose() / n).squaredNorm();
@@ -202,6 +208,7 @@ std::vector<const double*> pointers_to(const std::vector<RowMatrix>& all) {
 std::vector<double> token_norms(const SlabContext& context, const double* u, int sample) {
   std::vector<double> norms(context.line->tokens(), std::nan(""));
   const auto rows = sample_of(context, u, sample);
+  // |u(x)| / sqrt(d) of token x
   for (Index token = 0; token < rows.rows(); ++token)
     norms[token] = rows.row(token).norm() / std::sqrt(context.width);
   return norms;
@@ -224,12 +231,14 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index ex
         std::ranges::copy(token_norms(probe.counted(), state, b), shown.row(place) + row * tokens);
       });
       if (row % per_layer != 0) return;
+      // `first` is u_0, and `before` the state at the end of the layer before this one.
       if (row == 0) first.assign(state, state + u.size());
       ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
       for_each_sample(batch, [&](Index b, Index place) {
         const auto one = sample_of(probe.counted(), state, b);
         const auto embedded = sample_of(probe.counted(), first.data(), b);
+        // |u| / sqrt(N) of the N numbers of a sample, and 1 - cos(u, u_0)
         norms.row(place)[row / per_layer] = one.norm() / std::sqrt(one.size());
         drifts.row(place)[row / per_layer] = drift_of(one, embedded);
       });

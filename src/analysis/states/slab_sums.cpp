@@ -17,6 +17,7 @@ double square(double x) {
 template <class Body>
 void SlabSums::for_real_tokens(Body&& body) const {
   const auto& line = *context_.line;
+  // A slab is [token][sample][channel]; masks count tokens by their global index.
   for (int local = 0; local < line.block().count(); ++local)
     for (int b = 0; b < context_.samples; ++b)
       if (context_.mask.real(b, line.global_index(line.rank(), local)))
@@ -31,6 +32,7 @@ void SlabSums::add_values(const double* u, const double* previous, const float* 
   const auto& length = context_.mask.length;
   const auto tokens_of = [&](int b) { return length.empty() ? tokens : std::min(tokens, length[b]); };
   for_real_tokens([&](int, int b, Index at) {
+    // Sums of u^2, (u - previous)^2 and u, and mean_j = (1/n_b) sum_x u_j(x) over the n_b tokens of sample b
     double* const mean = token_mean_.data() + b * width;
     for (Index j = 0; j < width; ++j) {
       const double value = u[at + j];
@@ -41,6 +43,7 @@ void SlabSums::add_values(const double* u, const double* previous, const float* 
     }
     s[numbers] += width;
     if (reference == nullptr) return;
+    // Sums of (u - u*)^2 and u*^2
     for (Index j = at; j < at + width; ++j) {
       s[gap_squares] += square(u[j] - reference[j]);
       s[reference_squares] += square(reference[j]);
@@ -53,6 +56,7 @@ void SlabSums::add_values(const double* u, const double* previous, const float* 
 void SlabSums::add_variance(const double* u, double* s) const {
   const Index width = context_.width;
   for_real_tokens([&](int, int b, Index at) {
+    // sum |u(x) - mean|^2 over the tokens x of all samples
     const double* const mean = token_mean_.data() + b * width;
     for (Index j = 0; j < width; ++j) s[variance] += square(u[at + j] - mean[j]);
   });
@@ -69,6 +73,8 @@ void SlabSums::add_edges(const double* u, double* s) const {
   };
   for_real_tokens([&](int local, int b, Index at) {
     const int lx = local % block.nx, ly = local / block.nx, x = block.x0 + lx, y = block.y0 + ly;
+    // sum |u(x + e) - u(x)|^2 over the unit steps e to the east and to the south. The index of a neighbour
+    // wraps around; where the lattice is not periodic, there is no halo at its edge and nothing is added.
     const int east_token = y * line.tokens_x() + (x + 1) % line.tokens_x();
     const int south_token = (y + 1) % line.tokens_y() * line.tokens_x() + x;
     const auto add = [&](const double* other, int token) {
@@ -82,6 +88,7 @@ void SlabSums::add_edges(const double* u, double* s) const {
 }
 
 void SlabSums::add(const double* u, const double* previous, const float* reference, double* s) {
+  // The halo travels while the sums that do not need it are formed.
   context_.line->begin_halo(u, context_.row(), halo_);
   add_values(u, previous, reference, s);
   add_variance(u, s);

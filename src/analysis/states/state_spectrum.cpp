@@ -19,6 +19,7 @@ double effective_rank_of(const Eigen::VectorXd& sigma) {
   const double sum = sigma.sum();
   double entropy = 0;
   for (const double s : sigma)
+    // p ln p tends to 0 with p.
     if (s != 0) entropy -= s / sum * std::log(s / sum);
   return sum == 0 ? 0 : std::exp(entropy);
 }
@@ -37,6 +38,7 @@ void SpectrumAccumulator::add(int depth, const double* u) {
   for (int b = 0; b < context_.samples; ++b) {
     const auto sample = sample_of(context_, u, b);
     if (sample.rows() == 0) continue;
+    // |U|_F = (sum_k sigma_k^2)^(1/2), so that the squares of sigma_k / |U|_F sum to 1.
     const auto sigma = singular_values_of(sample);
     s[samples] += 1;
     s[rank] += effective_rank_of(sigma);
@@ -48,6 +50,7 @@ void SpectrumAccumulator::add(int depth, const double* u) {
 std::vector<double> SpectrumAccumulator::means(Index first, Index count) const {
   using namespace spectrum_sum;
   std::vector<double> list;
+  // Sum k of each depth over its number of samples
   for (Index at = 0; at < size(); at += values + modes_)
     for (Index k = first; k < first + count; ++k) list.push_back(total()[at + k] / total()[at + samples]);
   return list;
