@@ -40,6 +40,7 @@ void AdjointMethod::set(TS ts) {
     check(TSSetType(ts, name_.c_str()));
     if (name_ == "theta") check(TSThetaSetTheta(ts, theta_));
     if (name_ == "cn") theta_ = 0.5;
+    // An implicit step evaluates F at its start, at the fraction theta or at its end.
     shares_ = {0, theta_, 1};
     return;
   }
@@ -127,7 +128,8 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
     check(TSGetTrajectory(ts_, &trajectory));
     check(TSTrajectoryReset(trajectory));
   }
-  // Time counts cells: from `first` in `count` steps of length 1.
+  // Time counts cells, du/dtau = (h/c) F_s(u) or, for the layer map, G(u; h/c) - u: from tau = first in
+  // `count` steps of length 1.
   check(TSSetTime(ts_, first));
   check(TSSetStepNumber(ts_, 0));
   check(TSSetTimeStep(ts_, 1));
@@ -157,6 +159,8 @@ void AdjointStepper::require_success(const char* what) const {
 
 void AdjointStepper::after_step() {
   if (*row_) (*row_)(cell_, ReadArray(u_).values);
+  // show_start needs u_{i-1} of each cell i: an explicit step has it as its first stage, an implicit one
+  // keeps it here.
   const bool more = cell_ < first_ + count_;
   if (keeps_ && !method_.explicit_stages() && more) {
     const ReadArray state(u_);
@@ -199,11 +203,13 @@ DepthPoint AdjointStepper::point(double time) const {
 }
 
 Tape& AdjointStepper::stage_tape(int stage) {
+  // The tapes are [cell of the segment][stage]; a march that is not kept writes to those of the first cell.
   const int cell = keeps_ ? cell_ - 1 - first_ : 0;
   return tapes_.of(field_.model(), cell * method_.transposed_stages() + stage);
 }
 
 void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
+  // f = (h/c) F_s(x), s the depth of the stage
   if (!method_.layer_map()) {
     if (!tapes_of_stages_ || !taping_) return field_.field(point(time), field_.step(), x, f);
     return field_.field_keeping(point(time), field_.step(), x, f, stage_tape(stage_++));
@@ -219,12 +225,13 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
 }
 
 void AdjointStepper::transposed_product(Vec w, Vec bar) {
-  // For implicit methods this is a product within a Krylov solver, not part of the gradient.
+  // For implicit methods this is a product within a Krylov solver, bar = (h/c) (dF/du)^T w, not part of the
+  // gradient.
   if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {});
   --stage_;
   if (!method_.layer_map()) {
-    // PETSc scales the result by b_i (or 1) itself: the gradient takes the factor here, and `bar` is divided
-    // by it.
+    // bar = (h/c) (dF/du)^T w and gradient += b_i (h/c) (dF/dtheta)^T w at stage i, with 1 for b_i = 0. PETSc
+    // itself multiplies `bar` by this factor, which is therefore taken out again.
     const double factor = method_.stage_factor(stage_);
     if (tapes_of_stages_)
       field_.kept_adjoint(at_point_, factor * field_.step(), at_, stage_tape(stage_), w, bar, gradient_);
@@ -233,7 +240,7 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
     check(VecScale(bar, 1 / factor));
     return;
   }
-  // (dG/du - I)^T w; the gradient += (dG/dtheta)^T w
+  // bar = (dG/du - I)^T w and gradient += (dG/dtheta)^T w, with G(u; h/c) of this cell
   const ReadArray from(at_), outer(w);
   const WriteArray to(bar);
   auto& model = field_.model();

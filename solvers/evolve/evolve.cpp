@@ -131,7 +131,8 @@ std::string Evolve::Impl::step_rule() const {
 }
 
 void Evolve::Impl::choose_step() {
-  // The method's own limit, and that of forward Euler, which is the unit of evolve.cfl.
+  // The method's own limit, and that of forward Euler, which is the unit of evolve.cfl. A step is stable if
+  // dt (transport rate / C + diffusion rate / D) <= 1 (docs/model.md, 3), with C = D = 1 for forward Euler.
   const auto rates = step_rates(explicit_part());
   largest_step = largest_stable_step(limits, rates);
   euler_step = largest_stable_step({}, rates);
@@ -167,7 +168,8 @@ void Evolve::Impl::choose_step() {
     check(TSSetMaxTime(ts, settings.time));
     check(TSSetMaxSteps(ts, std::numeric_limits<PetscInt>::max()));
   } else {
-    // Equal steps, none longer than requested; the inflow changes between steps.
+    // Equal steps, none longer than requested, a whole number of them in the whole time. Where the inflow
+    // changes, a whole number in each of its intervals: it changes between steps.
     if (every > 0)
       dt = every / std::ceil(every / dt / slack);
     else
@@ -184,7 +186,8 @@ void Evolve::Impl::choose_step() {
 void Evolve::Impl::plan_remaining_steps() {
   if (settings.adaptive_tolerance > 0) return;
   constexpr double round_off = 1e-3;  // of many summed steps, in steps
-  // The fewest steps that reach the end; if they would pass it, all are shortened alike.
+  // The fewest steps that reach the end, ceil(left / dt); if they would pass it, all are shortened alike, to
+  // left / steps.
   const double left = std::max(0.0, settings.time - good.time);
   const double steps = std::ceil(left / good.step_size - round_off);
   if (good.step + steps > std::numeric_limits<PetscInt>::max()) {
@@ -194,6 +197,7 @@ void Evolve::Impl::plan_remaining_steps() {
     throw BadInput(text.str());
   }
   check(TSSetMaxSteps(ts, good.step + static_cast<long>(steps)));
+  // Steps that are a fraction of the interval of the inflow are never changed.
   const bool whole = std::abs(left - steps * good.step_size) <= round_off * good.step_size;
   if (steps == 0 || whole || settings.inflow_every > 0) return;
   good.step_size = left / steps;  // to meet the end time
@@ -204,6 +208,8 @@ void Evolve::Impl::register_callbacks() {
   const auto rhs = [](TS, PetscReal, Vec x, Vec f, void* context) {
     return guarded([&] {
       auto& me = *static_cast<Impl*>(context);
+      // f of u' = f(u) has all terms; with an implicit-explicit method, u' - D u = f(u), it has the explicit
+      // ones alone.
       me.field.apply(me.implicit_jacobian ? me.equation.explicit_terms() : me.equation.all(), x, f);
     });
   };
@@ -281,6 +287,8 @@ void Evolve::Impl::prepare_implicit_solves() {
     check(SNESSetType(snes, SNESKSPONLY));
     check(PCSetType(pc, PCJACOBI));
   } else {
+    // Fully implicit methods: y = (df/du) x at the state `at`, of all terms. There is no preconditioner, as
+    // attention is dense over tokens.
     full_jacobian = std::make_unique<ShellMatrix>(
         u, [this](Vec x, Vec y) { field.apply_tangent(equation.all(), at, x, y); });
     check(TSSetRHSJacobian(
@@ -302,7 +310,8 @@ void Evolve::Impl::before_step() {
   if (!source) return;
   double time = 0;
   check(TSGetTime(ts, &time));
-  // A step uses the inflow of its start; the small shift absorbs the round-off of summed steps.
+  // A step uses the inflow of its start, block floor(t / every), or the only one where it is constant. The
+  // small shift absorbs the round-off of summed steps.
   const long now =
       settings.inflow_every > 0 ? std::lround(std::floor(time / settings.inflow_every + 1e-6)) : 0;
   if (now == block) return;
@@ -327,7 +336,8 @@ Evolve::Impl::StateSize Evolve::Impl::look_at_state() const {
   check(VecGetLocalSize(u, &size));
   const ReadArray now(u), before(previous);
   std::array<double, 3> largest{0, 0, 0};  // |u|, |u - previous|, 1 if something is not finite
-  double sum = 0;                          // NaN and infinity survive a sum, not every max
+  // 0 u is 0, but NaN where u is NaN or infinite. A sum keeps a NaN, a maximum may lose it.
+  double sum = 0;
   for (PetscInt j = 0; j < size; ++j) {
     largest[0] = std::max(largest[0], std::abs(now.values[j]));
     largest[1] = std::max(largest[1], std::abs(now.values[j] - before.values[j]));
@@ -347,6 +357,7 @@ void Evolve::Impl::after_step() {
     else
       text << "the state passed evolve.max_norm = " << settings.max_norm << " (largest |u| = " << seen.largest
            << ") ";
+    // `previous` and `good` stay those of the last good state, to which run() returns.
     failure = text.str() + where();
     check(TSSetConvergedReason(ts, TS_CONVERGED_USER));
     return;
@@ -356,12 +367,13 @@ void Evolve::Impl::after_step() {
   check(TSGetTime(ts, &time));
   check(TSGetTimeStep(ts, &next));
   check(TSGetStepNumber(ts, &step));
+  // The step that was taken is t_k - t_{k-1}: the integrator already holds the size of the next one.
   PetscReal earlier = 0;
   check(TSGetPrevTime(ts, &earlier));
   taken = time - earlier;
   good = {time, next, step};
   const bool go_on = (*hook)({{time, taken, step}, u, previous});
-  // Steady if max |u_k - u_{k-1}| / dt is small against max |u|.
+  // Steady if max |u_k - u_{k-1}| / dt <= tolerance * max |u_k| over all entries of the mesh
   const bool steady = settings.steady_tolerance > 0 && taken > 0 &&
                       seen.change / taken <= settings.steady_tolerance *
                                                  std::max(seen.largest, std::numeric_limits<double>::min());
@@ -418,6 +430,7 @@ EvolveEnd Evolve::run(const StepHook& hook) {
         std::string("the time integrator gave up (") + TSConvergedReasons[reason] + ") " + me.where();
   }
   if (!me.failure.empty()) {
+    // Back to the last good state, whose clock is `good`.
     check(VecCopy(me.previous, me.u));
     throw NumericalFailure(me.failure);
   }

@@ -35,7 +35,8 @@ Column<const double> FieldOperator::column(const DepthGhosts& ghosts, const doub
 
 template <class Begin, class End, class Body>
 void FieldOperator::overlapped(Begin&& begin, End&& end, Body&& body) {
-  // Cells from .. to - 1 need no ghosts: they are computed while the ghosts travel.
+  // Cells from .. to - 1 need no ghosts: they are computed while the ghosts travel. Cells first .. from - 1
+  // look at ghosts of the rank below, cells to .. last - 1 at those of the rank above.
   const int first = mesh_.first_cell(), last = first + mesh_.cells();
   const int from = std::min(last, first + equation_.reach_below());
   const int to = std::max(from, last - equation_.reach_above());
@@ -47,6 +48,7 @@ void FieldOperator::overlapped(Begin&& begin, End&& end, Body&& body) {
 }
 
 void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
+  // out = sum of terms(u): every term adds its part.
   const ZeroedArray f(out);
   const ReadArray state(u);
   overlapped([&] { ghosts_.begin(u); }, [&] { ghosts_.end(); },
@@ -58,6 +60,7 @@ void FieldOperator::apply(const Equation::Terms& terms, Vec u, Vec out) {
 }
 
 void FieldOperator::apply_tangent(const Equation::Terms& terms, Vec u, Vec v, Vec out) {
+  // out = sum of (dterm/du) v. Ghosts of u and of v are exchanged; the inflow is fixed, its variation 0.
   const ZeroedArray f(out);
   const ReadArray state(u), variation(v);
   overlapped(
@@ -80,8 +83,8 @@ void FieldOperator::apply_adjoint(const Equation::Terms& terms, Vec u, Vec w, Ve
   {
     const ZeroedArray bar(out);
     const ReadArray state(u), outer(w);
-    // Adjoints of ghost cells are collected beside the own ones, and added to those of their owners at the
-    // end.
+    // out = sum of (dterm/du)^T w. Adjoints of ghost cells are collected beside the own ones, and added to
+    // those of their owners at the end.
     ghosts_.begin(u);
     ghosts_.end();
     variation_ghosts_.clear_bars();

@@ -49,6 +49,7 @@ MethodLimits method_limits(TS ts, DepthScheme scheme) {
     check(TSSSPGetType(ts, &variant));
     check(TSSSPGetNumStages(ts, &stages));
     const std::string name = variant;
+    // C of the SSP methods: 6 for rk104, s - 1 for rks2 of s stages, s - sqrt(s) for rks3 of s = n^2 stages
     double c = 6;
     if (name == TSSSPRKS2) c = stages - 1;
     if (name == TSSSPRKS3) c = stages - std::sqrt(stages);

@@ -62,6 +62,7 @@ March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s,
 }
 
 DepthPoint March::Impl::point(double s) const {
+  // A depth within round-off of an end of the cell is taken for that end, with its bits.
   const double round_off = 1e-9 * depth.spacing();
   for (const double end : {field.entry(cell).s, cell_exit(cell, depth.layers, depth.cells).s})
     if (std::abs(s - end) < round_off) return field.stage_point(cell, end);
@@ -99,10 +100,12 @@ void March::Impl::make_stepper() {
         [](TS, PetscReal s, Vec x, Vec f, void* context) {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
+            // du/ds = F_s(u) / c
             me.field.field(me.point(s), 1 / me.field.speed(), x, f);
           });
         },
         this));
+    // y = F_s'(at) x / c
     jacobian = std::make_unique<ShellMatrix>(
         u, [this](Vec x, Vec y) { field.tangent(at_point, 1 / field.speed(), at, x, y); });
     check(TSSetRHSJacobian(
@@ -155,6 +158,7 @@ void March::Impl::show(int row_cell, const RowVisitor& row) {
 void March::Impl::march_ts(const RowVisitor& row) {
   cell = range.first;
   visit = &row;
+  // One step of length h for each cell, from the entry of the first: s = (first - 1) h
   check(TSSetTime(ts, (range.first - 1) * depth.spacing()));
   check(TSSetStepNumber(ts, 0));
   check(TSSetTimeStep(ts, depth.spacing()));
@@ -175,6 +179,7 @@ void March::run(const double* start, const RowVisitor& row, const double* older)
   const Index size = impl_->model.context().size();
   std::copy_n(start, size, WriteArray(impl_->u).values);
   if (impl_->settings.method == "bdf2") {
+    // BDF2 in cell i needs u_{i-2}, too; cell 1 is done by backward Euler.
     if (impl_->range.first > 1) std::copy_n(older, size, WriteArray(impl_->older).values);
     impl_->march_bdf2(row);
     return;
@@ -222,10 +227,12 @@ void March::Impl::make_newton() {
 void March::Impl::march_bdf2(const RowVisitor& row) {
   const double h = depth.spacing();
   for (cell = range.first; cell <= range.last; ++cell) {
-    // lead u_i - known = F(u_i) / c with, for BDF2, lead = 3 / 2h and known = (4 u_{i-1} - u_{i-2}) / 2h.
+    // lead u_i - known = F(u_i) / c, with the weights at the exit of the cell (docs/model.md, 3):
+    //     BDF2            lead = 3 / 2h,   known = (4 u_{i-1} - u_{i-2}) / 2h
+    //     backward Euler  lead = 1 / h,    known = u_{i-1} / h              in cell 1
     at_point = cell_exit(cell, depth.layers, depth.cells);
     if (cell == 1) {
-      lead = 1 / h;  // backward Euler
+      lead = 1 / h;
       check(VecCopy(u, known));
       check(VecScale(known, 1 / h));
     } else {
@@ -234,6 +241,7 @@ void March::Impl::march_bdf2(const RowVisitor& row) {
       check(VecScale(known, 2 / h));
       check(VecAXPY(known, -1 / (2 * h), older));
     }
+    // u_{i-1} becomes the u_{i-2} of the next cell, and is where Newton's method begins.
     check(VecCopy(u, older));
     check(SNESSolve(snes, nullptr, u));
     SNESConvergedReason reason = SNES_CONVERGED_ITERATING;

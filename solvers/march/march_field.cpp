@@ -18,7 +18,7 @@ MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
 void MarchField::field(const DepthPoint& at, double scale, Vec x, Vec f) {
   const ZeroedArray to(f);
   const ReadArray from(x);
-  // F = kappa Lap u + alpha A(u) + rho R(u), part by part
+  // f = scale F(x), F = kappa Lap u + alpha A(u) + rho R(u): every part adds to it.
   for (const auto part : all_field_terms) model_.add_field(part, at, scale, from.values, to.values);
 }
 
@@ -31,6 +31,7 @@ void MarchField::field_keeping(const DepthPoint& at, double scale, Vec x, Vec f,
 void MarchField::tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f) {
   const ZeroedArray to(f);
   const ReadArray from(x), direction(v);
+  // f = scale (dF/du) v, the parts as in `field`
   for (const auto part : all_field_terms)
     model_.add_field_tangent(part, at, scale, from.values, direction.values, to.values);
 }
@@ -39,12 +40,14 @@ void MarchField::adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec b
                          std::span<double> gradient) {
   const ZeroedArray to(bar);
   const ReadArray from(x), outer(w);
+  // bar = scale (dF/du)^T w and gradient += scale (dF/dtheta)^T w, evaluating F again at x
   for (const auto part : all_field_terms)
     model_.add_field_adjoint(part, at, scale, from.values, outer.values, to.values, gradient);
 }
 
 void MarchField::kept_adjoint(const DepthPoint& at, double scale, Vec x, Tape& tape, Vec w, Vec bar,
                               std::span<double> gradient) {
+  // The same products from the activations on the tape, for all parts at once
   const WriteArray to(bar);
   const ReadArray from(x), outer(w);
   model_.field_adjoint(at, scale, from.values, tape, outer.values, to.values, gradient);

@@ -52,6 +52,7 @@ double OrthonormalBasis::orthogonalise(Vec v) {
 }
 
 void OrthonormalBasis::append(Vec v, double length) {
+  // The next vector of the basis is v / length.
   check(BVInsertVec(vectors_, size_, v));
   check(BVScaleColumn(vectors_, size_, 1 / length));
   ++size_;

@@ -32,6 +32,7 @@ void gather(Vec vector, std::span<double> whole) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const PetscInt* begins = nullptr;
   check(VecGetOwnershipRanges(vector, &begins));
+  // Rank r owns the entries begins[r] .. begins[r + 1] - 1.
   std::vector<int> counts(ranks);
   std::transform(begins + 1, begins + 1 + ranks, begins, counts.begin(), std::minus());
   const ReadArray own(vector);
@@ -51,6 +52,7 @@ VecHandle root_of_inverse(Vec diagonal) {
   VecHandle scale = duplicate(diagonal);
   PetscInt rows = 0;
   check(VecGetLocalSize(diagonal, &rows));
+  // s_i = 1/sqrt(d_i); all ranks agree that this is defined everywhere.
   bool good = true;
   {
     const ReadArray d(diagonal);
@@ -68,6 +70,7 @@ VecHandle root_of_inverse(Vec diagonal) {
 
 ReplicatedOperator::ReplicatedOperator(MPI_Comm comm, PetscInt rows, Product product)
     : product_(std::move(product)),
+      // The matrix is symmetric: its transpose multiplies as it does itself.
       matrix_(
           spread_vector(comm, rows), [this](Vec in, Vec out) { multiply(in, out); },
           [this](Vec in, Vec out) { multiply(in, out); }) {
@@ -90,6 +93,7 @@ MatHandle restricted(Mat h, const Block& block) {
   check_block(block, rows);
   MPI_Comm comm = MPI_COMM_NULL;
   check(PetscObjectGetComm(reinterpret_cast<PetscObject>(h), &comm));
+  // The entries of the block are spread anew over all ranks; each needs the global indices of its own.
   PetscInt own = PETSC_DECIDE, size = block_size(block), end = 0;
   check(PetscSplitOwnership(comm, &own, &size));
   check_mpi(MPI_Scan(&own, &end, 1, MPIU_INT, MPI_SUM, comm));
@@ -115,6 +119,7 @@ VecHandle restricted(std::span<const double> whole, const Block& block, Mat like
   check_block(block, whole.size());
   VecHandle vector;
   check(MatCreateVecs(like, vector.out(), nullptr));
+  // Entry `place` of the block is entry i of the whole vector; each rank sets those that it owns.
   PetscInt first = 0, end = 0, place = 0;  // `place`: in the block
   check(VecGetOwnershipRange(vector.get(), &first, &end));
   for (const auto& range : block)

@@ -22,6 +22,7 @@ void require_two(int probes) {
 double dot(Vec x, Vec y) {
   double product = 0;
   check(VecDot(x, y, &product));
+  // A product H v that overflows must not end in a mean.
   if (!std::isfinite(product)) throw NumericalFailure("a product with the operator is not finite");
   return product;
 }
@@ -115,7 +116,8 @@ TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
   if (settings.sketch < 0) throw BadInput("a sketch of " + std::to_string(settings.sketch) + " vectors");
   Pair pair(h);
   OrthonormalBasis basis = range_of(h, pair, settings);
-  // Trace of Q^T H Q, vector by vector.
+  // tr H = tr Q^T H Q + tr (1 - Q Q^T) H (1 - Q Q^T). The first is summed vector by vector, q_k . H q_k; the
+  // second, without the largest directions, is the mean of g^T H g over the probes.
   TraceEstimate estimate;
   for (PetscInt k = 0; k < basis.size(); ++k) {
     basis.multiply(h, k, pair.hv);
@@ -125,7 +127,7 @@ TraceEstimate hutch_plus_plus(Mat h, const TraceSettings& settings) {
   std::vector<double> samples;
   for (int k = 0; k < settings.probes; ++k) {
     fill_probe(pair.v, Probe::rademacher, stream.item(k));
-    // g^T H g with g = (1 - Q Q^T) v
+    // g^T H g with g = (1 - Q Q^T) v, v of random signs
     basis.orthogonalise(pair.v);
     check(MatMult(h, pair.v, pair.hv));
     samples.push_back(dot(pair.v, pair.hv));

@@ -30,6 +30,7 @@ std::vector<double> mid_ranks(std::span<const double> values) {
   std::vector<double> ranks(values.size());
   for (std::size_t first = 0, past; first < order.size(); first = past) {
     for (past = first; past < order.size() && values[order[past]] == values[order[first]];) ++past;
+    // Equal numbers stand in the places first + 1 .. past, counted from 1: each gets the mean of these.
     for (std::size_t at = first; at < past; ++at) ranks[order[at]] = 0.5 * (first + 1 + past);
   }
   return ranks;
@@ -38,11 +39,12 @@ std::vector<double> mid_ranks(std::span<const double> values) {
 double spearman(std::span<const double> x, std::span<const double> y) {
   if (x.size() != y.size()) throw BadInput("a rank correlation needs two lists of one size");
   const auto a = mid_ranks(x), b = mid_ranks(y);
+  // Pearson's correlation of the ranks, whose mean is (n + 1)/2:
+  //     sum (a_i - mean)(b_i - mean) / sqrt(sum (a_i - mean)^2 sum (b_i - mean)^2).
   // Ranks are multiples of 1/2: their sums are exact, and a constant side has a variance of exactly 0.
   const double mean = 0.5 * (x.size() + 1);
   double aa = 0, bb = 0, ab = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    // Pearson's correlation of the ranks
     aa += (a[i] - mean) * (a[i] - mean);
     bb += (b[i] - mean) * (b[i] - mean);
     ab += (a[i] - mean) * (b[i] - mean);
@@ -79,6 +81,7 @@ void BlankOut::run(std::span<const double> input, int length, int first, int cou
   batch_.weight.assign(slots, 1.0);
   batch_.label.assign(slots, 0);
   batch_.key.assign(slots, 0);
+  // The input is [slot][token][feature]: slot k has the mean token in place of token first + k.
   if (first >= 0 && !words())
     for (int slot = 0; slot < count; ++slot)
       std::ranges::copy(mean_token_, batch_.input.begin() + slot * std::ssize(input) +
@@ -90,11 +93,12 @@ void BlankOut::run(std::span<const double> input, int length, int first, int cou
 }
 
 void BlankOut::take_out(int length, int first, int count) {
+  // Embedding sets the lengths that the model sees; the tokens that it writes to u are replaced below.
   for (int slot = 0; slot < count; ++slot) batch_.length[slot] = length - 1;
-  probe_.embed(batch_, u_);  // for the lengths
+  probe_.embed(batch_, u_);
   const int width = probe_.counted().width;
   for (int slot = 0; slot < count; ++slot)
-    // Tokens behind the one that is taken out move up.
+    // u_j := x_j in front of the token b = first + slot that is taken out, x_{j+1} behind it.
     for (int token = 0; token + 1 < length; ++token)
       std::copy_n(at(embedded_, token < first + slot ? token : token + 1, slot), width,
                   u_.data() + (at(u_, token, slot) - u_.data()));
@@ -102,13 +106,15 @@ void BlankOut::take_out(int length, int first, int count) {
 
 double BlankOut::change(int slot, int blank, int length) const {
   if (const int classes = probe_.spec().classes; classes > 0)
+    // |z' - z| of the logits
     return distance(logits_.data() + slot * classes, whole_logits_.data(), classes);
   const int width = probe_.counted().width;
+  // Without classes: sqrt(sum_j |u'_j - u_j|^2) over all tokens j but the blanked one. In a text those behind
+  // it have moved up by one place.
   double sum = 0;
   for (int token = 0; token < length; ++token) {
     if (token == blank) continue;
     const int now = words() && token > blank ? token - 1 : token;
-    // sum over the other tokens of |u'_j - u_j|^2
     const double moved = distance(at(u_, now, slot), whole_.data() + token * width, width);
     sum += moved * moved;
   }
@@ -139,8 +145,10 @@ TokenEffects BlankOut::effects(std::span<const double> input, int length) {
     for (int slot = 0; slot < count; ++slot) {
       const int token = first + slot;
       found.output_change[token] = change(slot, token, length);
+      // z_w - z'_w of the class w with the largest logit z_w of the whole sample
       if (spec.classes > 0)
         found.winning_drop[token] = whole_logits_[winner] - logits_[slot * spec.classes + winner];
+      // |x_i - blank|; where a word is taken out there is no blank: |x_i|
       found.moved[token] = distance(whole_input_.data() + token * width,
                                     words() ? nothing.data() : at(embedded_, token, slot), width);
     }
@@ -164,6 +172,7 @@ std::vector<int> some_of(const std::vector<int>& tokens, int count) {
   const int size = std::ssize(tokens);
   std::vector<int> some;
   some.reserve(std::min(count, size));
+  // Places floor(k size/count), k = 0, 1, ..., where there are more tokens than wanted.
   for (int k = 0; k < std::min(count, size); ++k) some.push_back(tokens[k * size / std::min(count, size)]);
   return some;
 }
@@ -187,6 +196,7 @@ class AgreementSums : public Accumulator {
 
  private:
   std::size_t place(std::size_t effect, std::size_t account, std::size_t layer, bool factor) const {
+    // [effect][account][layer][factor], each a sum and a count; the last account is the control alone.
     return ((effect * (account_count + 1) + account) * layers_ + layer) * 2 + (factor ? 1 : 0);
   }
   std::size_t layers_;
@@ -252,6 +262,8 @@ class Attributor {
 
 void Attributor::add(const Batch& batch) {
   heads_.show(batch);
+  // Rollout and flow need the attention of all cells. Heads, which take more memory, are kept of those cells
+  // alone at which layers begin.
   std::vector<OneSample> all(batch.weight.size());
   for (int cell = 0; cell < probe_.cells(); ++cell) {
     heads_.select_cell(cell);
@@ -275,13 +287,14 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
 
   RowMatrix u_0 = RowMatrix::Zero(tokens_, probe_.spec().width);
   u_0.topRows(n) = sample_of(probe_.counted(), u.data(), b);
-  // |du_j/dx_i| at all depths
+  // [depth]: |du_j/dx_i| of all pairs of tokens
   const auto norms = jacobian_.norms(u_0.data(), n, plan_.norms, batch.key[b]);
   std::vector<Matrix> c;
   for (std::size_t row = 0; row < norms.size(); ++row) {
-    c.push_back(contributions_of_norms(norms[row].norms));
     // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|
+    c.push_back(contributions_of_norms(norms[row].norms));
     contributions.add(place, row, c.back(), lattice_);
+    // Error of |du_j/dx_i|^2 over its value; the least divisor keeps pairs without dependence from being 0/0.
     if (norms[row].standard_error.size() > 0)
       relative_error =
           std::max(relative_error,
@@ -299,13 +312,14 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
   const auto rolled = rollout(of.attention, probe_.step());
   for (Index l = 0; l < std::ssize(heads); ++l) {
     Matrix effective = Matrix::Zero(n, n), flow;
-    // |A_eff| averaged over heads
+    // Mean over the heads of |A_eff|: its entries have either sign.
     for (const auto& head : heads[l])
       effective += effective_attention(head, EffectivePart::linear).cwiseAbs() / heads[l].size();
     const Index first_cell = l * cells_per_layer_, end = first_cell + cells_per_layer_;
     if (plan_.flow_outputs > 0)
       flow = flow_shares(attention_flow({of.attention.begin(), of.attention.begin() + end},
                                         some_of(outputs, plan_.flow_outputs), probe_.step()));
+    // All accounts have output tokens in rows and input tokens in columns, so that c is transposed.
     compare({of.attention[first_cell], effective, norm_based_attention(heads[l]), rolled[end - 1], flow,
              c[end].transpose()},
             l, outputs, effects);
@@ -357,7 +371,7 @@ std::vector<double> mean_token(const SampleSet& samples, int leading) {
       },
       sums);
   std::vector<double> mean(sums.total().begin(), sums.total().end() - 1);
-  // Sums over all real tokens, divided by their number
+  // Sums over all real tokens but the leading ones, divided by their number
   for (double& one : mean) one /= sums.total().back();
   return mean;
 }

@@ -41,8 +41,7 @@ struct TokenEffects {
 };
 
 /// Effect of each token of a sample on a model's output: the token is taken away and the model runs again.
-/// owes to each token of a sample: the token is taken away and the model runs again. The reference against
-/// which attributions are judged.
+/// This is the reference against which attributions are judged.
 ///
 ///     words     the token is masked as padding: taken out with its position embedding, so that those
 ///               behind it move up (they keep their positions in the embedding)

@@ -33,6 +33,7 @@ Matrix raw_attention(const LayerHeads& heads) {
 }
 
 Matrix with_residual(const Matrix& attention, double step) {
+  // (h A + I)/(1 + h)
   Matrix mixed = step / (1 + step) * attention;
   mixed.diagonal().array() += 1 / (1 + step);
   return mixed;
@@ -69,6 +70,7 @@ Matrix norm_based_attention(const LayerHeads& heads) {
 
 std::vector<double> scores_of_inputs(const Matrix& method, std::span<const int> outputs) {
   if (outputs.empty()) throw BadInput("a score of input tokens needs at least one output token");
+  // score_i = mean over the output tokens j of method_ji
   Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(method.cols());
   for (const int j : outputs) {
     if (j < 0 || j >= method.rows())

@@ -47,6 +47,7 @@ std::vector<double> reflect(MatrixXd& a) {
 }
 
 MatrixXd upper_of(const MatrixXd& a) {
+  // The reflections stand below the diagonal of the same array.
   return a.topRows(std::min(a.rows(), a.cols())).triangularView<Eigen::Upper>();
 }
 
@@ -81,6 +82,7 @@ VectorXd singular_values(MatrixXd a) {
 
 double rank_threshold(const Eigen::VectorXd& values, Index rows, Index columns) {
   if (values.size() == 0) return 0;
+  // s_max max(n, m) 2^-52
   return values[0] * std::max(rows, columns) * std::numeric_limits<double>::epsilon();
 }
 
@@ -88,7 +90,7 @@ NumericalRank numerical_rank(const Eigen::VectorXd& values, double threshold) {
   if (!values.allFinite()) return {0, std::numeric_limits<double>::quiet_NaN()};
   const auto rank = (values.array() > threshold).count();
   if (rank == 0) return {0, std::numeric_limits<double>::infinity()};
-  // Margin: the last value that counts over the first that does not
+  // The margin is the last value that counts over the first that does not.
   const double below = rank < values.size() ? values[rank] : threshold;
   // A next value of 0 gives an infinite ratio, as it should.
   return {.rank = rank, .margin = values[rank - 1] / below};
@@ -112,12 +114,14 @@ void LeadingRows::fill(int low, int high, double threshold, std::vector<int>& ra
   // ranks[k] belongs to the first k rows; those of `low` and `high` are known.
   if (high - low < 2) return;
   const int gain = ranks[high] - ranks[low];
+  // A row adds 0 or 1 to the rank. Without a gain none of these rows adds any; where the gain is their number
+  // each adds 1. Nothing is left to count then.
   if (gain == 0 || gain == high - low) {
     for (int rows = low + 1; rows < high; ++rows) ranks[rows] = ranks[low] + (gain == 0 ? 0 : rows - low);
     return;
   }
-  // The usual matrix has independent rows until there are as many as its rank: ask there first.
-  // Bisection between two known counts
+  // The usual matrix has independent rows until there are as many as its rank: where the interval begins at
+  // 0, that place is asked for. Other intervals are halved.
   const int middle = low + gain < high && low == 0 ? gain : (low + high) / 2;
   ranks[middle] = count(middle, threshold);
   fill(low, middle, threshold, ranks);
@@ -148,10 +152,11 @@ void GrowingQr::append(Eigen::RowVectorXd row) {
     turn.makeGivens(r_(k, k), row[k], &length);
     for (Index j = k; j < m; ++j) {
       const double upper = r_(k, j);
-      // Rotates the new row into R, and Q with it
+      // The rotation makes entry k of the new row 0: (R_k; row) := G (R_k; row), G = [c, -s; s, c].
       r_(k, j) = turn.c() * upper - turn.s() * row[j];
       row[j] = turn.s() * upper + turn.c() * row[j];
     }
+    // Q takes the transpose, so that Q R stays the matrix of all rows so far.
     auto mine = q_.col(k).head(n), last = q_.col(m).head(n);
     const VectorXd before = mine;
     mine = turn.c() * before - turn.s() * last;
@@ -218,6 +223,7 @@ MatrixXd with_ones(const Matrix& values) {
   MatrixXd both(values.rows(), values.cols() + 1);
   const double norm = values.norm();
   both.leftCols(values.cols()) = norm == 0 ? values : values / norm;
+  // n ones over sqrt(n): this block has norm 1, too.
   both.rightCols(1).setConstant(1 / std::sqrt(values.rows()));
   return both;
 }
@@ -225,7 +231,7 @@ MatrixXd with_ones(const Matrix& values) {
 Matrix ColumnSpace::project(const Matrix& x) const {
   if (!values.allFinite()) return Matrix::Constant(x.rows(), x.cols(), std::nan(""));
   if (everything()) return x;
-  // X B B^T
+  // X B B^T with the orthonormal basis B, n x rank; B B^T, n x n, is never formed.
   const Matrix coordinates = x * basis;
   return coordinates * basis.transpose();
 }

@@ -11,6 +11,7 @@
 namespace fluxformer::identifiability {
 namespace {
 
+// A column of c is NaN as a whole: its diagonal tells.
 bool counts(const Matrix& c, Index j) {
   return !std::isnan(c(j, j));
 }
@@ -31,6 +32,7 @@ Index positive(int number, const char* what) {
 
 /// Interpolates linearly between the sorted numbers.
 double quantile(const std::vector<double>& sorted, double share) {
+  // The quantile q lies at place q (n - 1) of the n sorted numbers, counted from 0.
   const double place = share * (sorted.size() - 1);
   const auto below = static_cast<Index>(place);
   const auto above = std::min<Index>(below + 1, std::ssize(sorted) - 1);
@@ -43,7 +45,7 @@ Matrix contributions_of_norms(const Matrix& norms) {
   if ((norms.array() < 0).any()) throw BadInput("the norm of a block of the Jacobian is negative");
   Matrix c = norms;
   for (Index j = 0; j < c.cols(); ++j) {
-    // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|
+    // c_ij = |du_j/dx_i| / sum_k |du_j/dx_k|; NaN for a hidden token that depends on no input
     const double sum = c.col(j).sum();
     c.col(j) = sum > 0 && std::isfinite(sum) ? (c.col(j) / sum).eval()
                                              : Eigen::VectorXd::Constant(c.rows(), missing_value);
@@ -54,12 +56,13 @@ Matrix contributions_of_norms(const Matrix& norms) {
 int token_distance(const TokenLattice& lattice, int i, int j) {
   const int a = i - lattice.leading, b = j - lattice.leading;
   if (a < 0 || b < 0) return -1;
-  // |row - row'| + |column - column'|
+  // |row - row'| + |column - column'| on the lattice, whose places run row by row
   return std::abs(a / lattice.columns - b / lattice.columns) +
          std::abs(a % lattice.columns - b % lattice.columns);
 }
 
 std::size_t distance_group(int distance) {
+  // The last distance of each group but the open one: a distance is in the first group that reaches so far.
   constexpr std::array<int, distance_groups - 1> last{0, 1, 2, 3, 5, 10};
   return std::lower_bound(last.begin(), last.end(), distance) - last.begin();
 }
@@ -71,7 +74,7 @@ ContributionByDistance by_distance(const Matrix& c, const TokenLattice& lattice)
     if (!counts(c, j)) continue;
     for (Index i = 0; i < c.rows(); ++i)
       if (const int distance = distance_of(lattice, i, j); distance >= 0) {
-        // Sum and number of the pairs at each distance
+        // Sum of c_ij over the pairs at each distance, and their number
         found.sum[distance_group(distance)] += c(i, j);
         found.pairs[distance_group(distance)] += 1;
       }
@@ -86,14 +89,15 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
   std::vector<double> list(c.cols(), missing_value), at(lattice.rows + lattice.columns);
   for (Index j = lattice.leading; j < c.cols(); ++j) {
     if (!counts(c, j)) continue;
+    // at[r]: sum of c_ij over the tokens i at the distance r from j
     std::fill(at.begin(), at.end(), 0.0);
     double all = 0;
     for (Index i = lattice.leading; i < c.rows(); ++i) {
       at[distance_of(lattice, i, j)] += c(i, j);
       all += c(i, j);
     }
+    // The smallest r with at[0] + ... + at[r] >= all/2
     std::size_t r = 0;
-    // The smallest r with sum over distances <= r of at least half
     for (double sum = at[0]; sum < half * all; sum += at[r]) ++r;
     if (all > 0) list[j] = r;
   }
@@ -103,7 +107,7 @@ std::vector<double> half_distances(const Matrix& c, const TokenLattice& lattice)
 std::vector<double> own_is_largest(const Matrix& c) {
   std::vector<double> list;
   for (Index j = 0; j < c.cols(); ++j) {
-    // Ties share the credit.
+    // With k tokens that contribute most, the own one among them, the credit is 1/k.
     const double most = c.col(j).maxCoeff();
     const double ties = (c.col(j).array() == most).count();
     list.push_back(!counts(c, j) ? missing_value : c(j, j) == most ? 1 / ties : 0);
@@ -130,13 +134,14 @@ void ContributionAccumulator::add(int place, int depth, const Matrix& c, const T
   std::fill_n(share, tokens_, missing_value);
   for (Index j = 0; j < n; ++j) {
     if (!counts(c, j)) continue;
-    // What a hidden token owes to its own input token
+    // c_jj: what a hidden token owes to its own input token
     share[j] = c(j, j);
     s[counted] += 1;
     s[own] += share[j];
     s[largest] += first[j];
     if (!std::isnan(halves[j])) s[half] += halves[j], s[placed] += 1;
   }
+  // by_group() divides these sums by tokens, by_pair() by pairs.
   for (std::size_t g = 0; g < distance_groups; ++g) {
     s[sums_of_groups + g] += groups.sum[g];
     s[sums_of_groups + distance_groups + g] += groups.pairs[g];
@@ -179,6 +184,7 @@ std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
     std::vector<double> shares;
     for (Index sample = 0; sample < samples_; ++sample)
       for (Index j = 0; j < tokens_; ++j)
+        // c_jj of all samples and tokens at this depth, without padding and columns of NaN
         if (const double share = shares_.numbers()[(sample * depths_ + depth) * tokens_ + j];
             !std::isnan(share))
           shares.push_back(share);
@@ -193,7 +199,7 @@ std::vector<Quartiles> ContributionAccumulator::own_quartiles() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
-    // Per hidden token on the lattice
+    // Sum of c_ij in the group over the number of hidden tokens j on the lattice
     const auto means = mean(sums_of_groups + g, placed);
     for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }
@@ -203,7 +209,7 @@ std::vector<DistanceProfile> ContributionAccumulator::by_group() const {
 std::vector<DistanceProfile> ContributionAccumulator::by_pair() const {
   std::vector<DistanceProfile> list(depths_);
   for (std::size_t g = 0; g < distance_groups; ++g) {
-    // Per pair in the group
+    // Sum of c_ij in the group over its number of pairs (i, j)
     const auto means = mean(sums_of_groups + g, sums_of_groups + distance_groups + g);
     for (Index depth = 0; depth < depths_; ++depth) list[depth][g] = means[depth];
   }

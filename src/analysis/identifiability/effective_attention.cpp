@@ -13,6 +13,8 @@ namespace {
 
 Matrix causal_attention(const Matrix& weights, const Eigen::MatrixXd& matrix) {
   const Index n = weights.rows();
+  // Rows 0 .. i of `matrix` (T or [T, 1]) are what row i of the weights sees. The threshold of all ranks is
+  // that of the whole matrix (docs/model.md, 10.1).
   LeadingRows rows(matrix);
   const auto values = rows.values(n);
   if (!values.allFinite()) return Matrix::Constant(n, n, std::numeric_limits<double>::quiet_NaN());
@@ -49,6 +51,7 @@ Index seen(const SampleHead& head, Index row) {
 }
 
 double entropy_of(const Row& row) {
+  // -sum_j p_j ln p_j with p_j = |x_j| / sum_k |x_k|; an entry of 0 adds nothing.
   const double sum = row.cwiseAbs().sum();
   double entropy = 0;
   for (const double x : row)
@@ -58,6 +61,7 @@ double entropy_of(const Row& row) {
 
 /// Pearson's r of the counted entries, by deviations from the means.
 double correlation_of(const SampleHead& head, const Matrix& effective, double count) {
+  // Entries that no row sees are 0: they change neither sum, and `count` leaves them out.
   const double mean = head.weights.sum() / count, effective_mean = effective.sum() / count;
   double xx = 0, yy = 0, xy = 0, size = 0, effective_size = 0;
   for (Index i = 0; i < effective.rows(); ++i) {
@@ -138,7 +142,8 @@ EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part
     sums += linear ? share : 1;
   }
   EffectiveNull null;
-  // Pearson's r from E sum a^2, E sum (a P)^2 = E sum a P a^T and both means
+  // Pearson's r of entries of a and a P. As P is a projection, the mean square of a P and the mean product
+  // of a and a P are the same number, E a P a^T over all entries.
   const double effective_mean = sums / entries;
   const double variance = raw / entries - mean * mean;
   const double effective_variance = kept / entries - effective_mean * effective_mean;
@@ -158,6 +163,7 @@ EffectiveNull expected_null(const SampleHead& head, int rank, EffectivePart part
 EffectiveNull drawn_null(const SampleHead& head, int rank, EffectivePart part, int draws,
                          const RandomStream& stream) {
   SampleHead drawn = head;
+  // T is drawn as n x r Gaussian numbers with H = I, so that its column space is random, of rank r.
   drawn.values.resize(head.weights.rows(), rank);
   drawn.output = Matrix::Identity(rank, rank);
   drawn.factor = {};
@@ -170,6 +176,7 @@ EffectiveNull drawn_null(const SampleHead& head, int rank, EffectivePart part, i
     row_sum[draw] = found.row_sum;
   }
   const auto spread = [draws](const Eigen::ArrayXd& x) {
+    // Standard deviation over the draws: sqrt(sum (x - mean)^2 / (draws - 1))
     return std::sqrt((x - x.mean()).square().sum() / (draws - 1));
   };
   return {correlation.mean(), spread(correlation), row_sum.mean(), spread(row_sum)};

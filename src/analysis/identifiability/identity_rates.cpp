@@ -24,6 +24,7 @@ using Change = std::function<Matrix(const Matrix&)>;
 /// The samples of a set at some rows of the march.
 std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& probe, int first, int count) {
   std::vector<TokenExamples> at(count, {samples.size(), {}});
+  // at[k] gets the states u(s) and the embedded tokens u(0) of each sample at row first + k.
   samples.for_batches([&](const Batch& batch) {
     std::vector<double> u;
     probe.embed(batch, u);
@@ -61,6 +62,7 @@ struct Split {
 
 RateSums rates_of(const TokenExamples& samples, const Map& g, TokenDistance distance, MPI_Comm comm) {
   RateSums sums;
+  // Credits of the tokens of each sample, nearest to g(u) among the sample's own embedded tokens
   for (const auto& one : samples.samples) sums.add(nearest_tokens(g(one.states), one.descriptions, distance));
   sums.reduce(comm);
   return sums;
@@ -75,7 +77,8 @@ RidgeSums moments_of(const Split& split, Index width, Index described) {
   Sums means(width + described + 1);
   for (const auto& one : split.training.samples) {
     Eigen::Map<Eigen::RowVectorXd> sums(means.local(), width + described + 1);
-    // Means over the training tokens: moments about them lose no digits.
+    // First the means over the training tokens of all ranks, from sums [u | x | number of tokens]: second
+    // moments about the means lose no digits.
     sums.head(width) += one.states.colwise().sum();
     sums.segment(width, described) += one.descriptions.colwise().sum();
     sums[width + described] += one.states.rows();
@@ -95,7 +98,7 @@ Map best_linear(const Split& split, const RidgeSums& moments, TokenDistance dist
   Map best;
   double highest = -1;
   for (const auto& map : moments.solve(lambdas)) {
-    // Among equal rates the first, smallest lambda
+    // Among equal rates the first lambda of the list stays.
     const double rate = rates_of(split.validation, map, distance, split.comm).rate();
     if (rate > highest) highest = rate, best = map;
   }
@@ -108,6 +111,7 @@ class DepthRates {
   DepthRates(const Split& split, Index width, const IdentityPlan& plan)
       : split_(split), width_(width), plan_(plan) {}
 
+  // Each rate has its own g, fitted anew for every depth and distance (docs/model.md, 10.6).
   double identity(TokenDistance distance) const {
     return rates_of(split_.test, unchanged, distance, split_.comm).rate();
   }
@@ -118,7 +122,7 @@ class DepthRates {
   double linear_norm() const { return linear(split_.with(row_norms, unchanged), 1, TokenDistance::l2); }
   double shuffled() const {
     RateSums sums;
-    // Descriptions in random order: what a state that knows nothing finds
+    // Embedded tokens in random order: the rate of states that know nothing of their token
     for (const auto& one : split_.test.samples)
       sums.add(nearest_tokens(one.states, shuffled_rows(one.descriptions, plan_.seed, one.place),
                               TokenDistance::cosine));
@@ -146,7 +150,7 @@ class DepthRates {
 
 double least_distance(const TokenExamples& samples, MPI_Comm comm) {
   double least = std::numeric_limits<double>::infinity();
-  // What injectivity needs: never 0
+  // The layers are not injective where two states of a sample are equal: min |u_i - u_j| / sqrt(mean |u_i|^2)
   for (const auto& one : samples.samples) least = std::min(least, smallest_distance(one.states));
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_DOUBLE, MPI_MIN, comm));
   return least;
@@ -154,7 +158,8 @@ double least_distance(const TokenExamples& samples, MPI_Comm comm) {
 
 /// Number of rows of the march that are looked at together.
 int rows_together(const IdentitySamples& samples, const ModelProbe& probe) {
-  // A state and an embedded token of 8 bytes a number
+  // A row of the march keeps, of each sample held, a state and an embedding of n x d numbers of 8 bytes:
+  // rows = 1 GiB / (8 * 2 n d * samples), at least one.
   const double numbers = 2.0 * probe.counted().line->tokens() * probe.spec().width;
   double held = 0;
   for (const auto* set : {&samples.training, &samples.validation, &samples.test})
@@ -175,6 +180,7 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
          validation = examples_at(samples.validation, probe, first, count),
          test = examples_at(samples.test, probe, first, count);
     for (Index k = 0; k < count; ++k) {
+      // Maps are fitted on training, chosen by validation and judged on test samples, depth by depth.
       const Split split{std::move(training[k]), std::move(validation[k]), std::move(test[k]), comm};
       const DepthRates rates(split, probe.spec().width, plan);
       const auto put = [&](TokenGuess guess, double rate) {
@@ -191,6 +197,7 @@ IdentityRates identity_rates(const IdentitySamples& samples, ModelProbe& probe, 
       put(TokenGuess::mlp_angle, rates.mlp_angle());
       put(TokenGuess::shuffled, rates.shuffled());
       found.smallest_distance.push_back(least_distance(split.test, comm));
+      // These counts depend on the embedded tokens alone, and are the same at every depth.
       const auto counts = rates_of(split.test, unchanged, TokenDistance::l2, comm);
       found.chance = counts.chance();
       found.tokens = counts.mean_tokens();

@@ -15,6 +15,8 @@ namespace {
 
 /// |x - y|^2. The order of the sum depends on d alone, not on where the rows lie in memory.
 double squared_distance(const double* x, const double* y, Index d) {
+  // Eight partial sums, sum_l over k = l, l + 8, ..., which the compiler can keep in vector registers without
+  // changing the order in which numbers are added; the rest goes to the first.
   constexpr Index lanes = 8;
   std::array<double, lanes> sum{};
   Index k = 0;
@@ -32,6 +34,7 @@ Eigen::VectorXd squared_lengths(const Matrix& rows) {
   const Eigen::VectorXd origin = Eigen::VectorXd::Zero(rows.cols());
   Eigen::VectorXd squares(rows.rows());
   for (Index i = 0; i < rows.rows(); ++i)
+    // |x - 0|^2 rather than a norm: equal rows have equal lengths, bit by bit.
     squares[i] = squared_distance(rows.row(i).data(), origin.data(), rows.cols());
   return squares;
 }
@@ -56,8 +59,8 @@ class Candidates {
       : g_(g), e_(e), g2_(g2), largest_(e2.maxCoeff()) {}
 
   void find(Index i, const double* near, std::vector<Index>& nearest) const {
-    // `near` is wrong by up to d eps (|g|^2 + |e|^2), the squared difference by up to twice as much; two of
-    // each.
+    // Each of two entries of `near` is wrong by up to d eps (|g|^2 + |e|^2), and each of the two squared
+    // differences that decide by up to twice as much: 6 d eps together, rounded up to 8 (d + 4) eps.
     const double round_off =
         8 * (g_.cols() + 4) * std::numeric_limits<double>::epsilon() * (g2_[i] + largest_);
     const double least = *std::min_element(near, near + e_.rows());
@@ -92,7 +95,7 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
   const Eigen::VectorXd g2 = squared_lengths(g), e2 = squared_lengths(e);
   const auto copies = copies_of_rows(descriptions, squared_lengths(descriptions));
   Matrix near(n, n);
-  // |e_j|^2 - 2 g_i.e_j orders as |g_i - e_j| does.
+  // near_ij = |e_j|^2 - 2 g_i.e_j = |g_i - e_j|^2 - |g_i|^2 orders the tokens j as |g_i - e_j| does.
   near.noalias() = -2 * g * e.transpose();
   near.rowwise() += e2.transpose();
   const bool zeros = angle && e2.minCoeff() == 0;
@@ -108,6 +111,7 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
       found.credit[i] = found.rate = found.rate_of_words = std::numeric_limits<double>::quiet_NaN();
       continue;
     }
+    // By angle a state of length 0 is as far from every token: all n are tied.
     if (angle && g2[i] == 0) {
       nearest.resize(n);
       std::iota(nearest.begin(), nearest.end(), Index{0});
@@ -123,6 +127,7 @@ NearestTokens nearest_tokens(const Matrix& states, const Matrix& descriptions, T
     const auto own = std::find(nearest.begin(), nearest.end(), i) != nearest.end();
     found.credit[i] = own ? share : 0;
     found.rate += found.credit[i];
+    // For rate_of_words any tied token with the same description counts as found, too.
     const auto same = [&](Index j) { return same_rows(descriptions, i, j); };
     if (own) found.rate_of_words += share * std::count_if(nearest.begin(), nearest.end(), same);
   }
@@ -155,7 +160,7 @@ double smallest_distance(const Matrix& states) {
   for (Index i = 0; i < states.rows(); ++i)
     for (Index j = 0; j < i; ++j)
       least = std::min(least, squared_distance(states.row(i).data(), states.row(j).data(), states.cols()));
-  // min |u_i - u_j| / sqrt(mean |u_i|^2)
+  // min_{i != j} |u_i - u_j| / sqrt(mean |u_i|^2); 0 also where all states are 0
   const double scale = squared_lengths(states).mean();
   return least == 0 ? 0 : std::sqrt(least / scale);
 }

@@ -20,7 +20,7 @@ Nullity nullity_of(const ColumnSpace& space) {
     return {missing_value, {missing_value, missing_value, missing_value}, missing_value};
   const double n = space.basis.rows();
   Nullity result{n - space.rank.rank, {}, space.rank.margin};
-  // Singular values up to epsilon s_max count as zeros.
+  // n - rank, where singular values up to epsilon s_max count as zeros
   for (std::size_t e = 0; e < nullity_epsilons.size(); ++e)
     result.epsilon[e] = n - numerical_rank(space.values, nullity_epsilons[e] * space.values[0]).rank;
   return result;
@@ -196,6 +196,7 @@ class JointRank {
 };
 
 MatrixXd centred(const Matrix& x) {
+  // Differences first: their mean is rounded to the size of the differences, not of x.
   const Matrix shifted = x.rowwise() - x.row(0);
   return shifted.rowwise() - shifted.colwise().mean();
 }
@@ -292,6 +293,7 @@ std::vector<int> sampled_rows(int tokens, int count, const RandomStream& stream)
   std::vector<int> rows(tokens);
   std::iota(rows.begin(), rows.end(), 0);
   const Index taken = std::min(tokens, count);
+  // The first steps of a shuffle: place k gets one of the rows k .. n - 1, all equally likely.
   for (Index k = 0; k < taken; ++k) std::swap(rows[k], rows[k + stream.below(k, rows.size() - k)]);
   rows.resize(taken);
   std::sort(rows.begin(), rows.end());

@@ -23,6 +23,7 @@ using Eigen::VectorXd;
 
 Matrix LinearMap::operator()(const Matrix& states) const {
   Matrix g(states.rows(), slope.cols());
+  // States are rows: row i of the result is u_i^T G + b.
   g.noalias() = states * slope;
   g.rowwise() += offset;
   return g;
@@ -34,6 +35,7 @@ RidgeSums::RidgeSums(int width, int described)
 RidgeSums::RidgeSums(RowVectorXd states, RowVectorXd descriptions)
     : state_(std::move(states)), description_(std::move(descriptions)) {
   const Index d = state_.size(), m = description_.size();
+  // The sums stand one after the other: tokens (1), u (d), x (m), |x|^2 (1), u u^T (d x d), u x^T (d x m).
   described_ = 1 + d;
   squares_ = described_ + m;
   own_ = squares_ + 1;
@@ -45,13 +47,14 @@ void RidgeSums::add(const Matrix& states, const Matrix& descriptions) {
   const Index d = state_.size(), m = description_.size();
   if (states.rows() != descriptions.rows() || states.cols() != d || descriptions.cols() != m)
     throw BadInput("states and descriptions of a sample do not have the shapes of the regression");
+  // Moments are taken about the references, best near the means: differences of large sums would cancel.
   const Matrix u = states.rowwise() - state_, x = descriptions.rowwise() - description_;
   double* const s = local();
   s[0] += u.rows();
   Eigen::Map<RowVectorXd>(s + 1, d) += u.colwise().sum();
   Eigen::Map<RowVectorXd>(s + described_, m) += x.colwise().sum();
   s[squares_] += x.squaredNorm();
-  // sum u u^T and sum u x^T
+  // sum u u^T (d x d) and sum u x^T (d x m) over the tokens, which are rows here
   Eigen::Map<Matrix>(s + own_, d, d).noalias() += u.transpose() * u;
   Eigen::Map<Matrix>(s + cross_, d, m).noalias() += u.transpose() * x;
 }
@@ -67,13 +70,14 @@ RowVectorXd RidgeSums::mean_description() const {
 double RidgeSums::state_variance() const {
   const Index d = state_.size();
   const Eigen::Map<const Matrix> own(total().data() + own_, d, d);
-  // tr C/d: mean |u|^2 less |mean u|^2, about the reference
+  // tr(C)/d = (mean |u|^2 - |mean u|^2)/d, with u less the reference
   const double moved = (sum(1, d) / tokens()).squaredNorm();
   return (own.trace() / tokens() - moved) / d;
 }
 
 double RidgeSums::description_variance() const {
   const Index m = description_.size();
+  // (mean |x|^2 - |mean x|^2)/m, with x less the reference
   const double moved = (sum(described_, m) / tokens()).squaredNorm();
   return (total()[squares_] / tokens() - moved) / m;
 }
@@ -90,6 +94,7 @@ std::vector<LinearMap> RidgeSums::solve(const std::vector<double>& lambdas) cons
   const auto spectrum = symmetric_eigen(c);
   if (!spectrum.converged) throw NumericalFailure("the spectrum of the states did not converge");
 
+  // C = V diag(w) V^T serves all lambda: tr(C)/d is the mean of w, and V^T B is made once.
   const VectorXd w = spectrum.values.cwiseMax(0);
   const double least = d * std::numeric_limits<double>::epsilon() * w.maxCoeff();
   const MatrixXd projected = spectrum.vectors.transpose() * b;
@@ -136,6 +141,7 @@ MlpMap::MlpMap(const RidgeSums& moments, int hidden, std::uint64_t seed)
       weights_(0) {
   if (hidden < 1) throw BadInput("a map with a hidden layer needs at least one hidden unit");
   weights_.assign(entries(width_ + 1, hidden_) + entries(hidden_ + 1, described_), 0.0);
+  // [W_1: d x h | b_1: h | W_2: h x m | b_2: m]. W_1 is normal with variance 1/d, W_2 with 1/h; biases are 0.
   const RandomStream stream(seed, "weights of a token map");
   const auto draw = [&](std::size_t first, std::size_t count, Index inputs) {
     for (std::size_t k = first; k < first + count; ++k) weights_[k] = stream.normal(k) / std::sqrt(inputs);
@@ -151,12 +157,13 @@ MlpMap::Weights MlpMap::block(std::size_t first, Index rows, Index columns) cons
 Matrix MlpMap::hidden_of(const Matrix& scaled) const {
   Matrix h(scaled.rows(), hidden_);
   h.noalias() = scaled * block(0, width_, hidden_);
-  // tanh(u W_1 + b_1) of scaled states
+  // h = tanh(((u - mean u)/s_u) W_1 + b_1), n x hidden units
   h.rowwise() += block(entries(width_, hidden_), 1, hidden_).row(0);
   return h.array().tanh();
 }
 
 Matrix MlpMap::output_of(const Matrix& hidden) const {
+  // g = mean x + s_x (h W_2 + b_2)
   const std::size_t second = entries(width_ + 1, hidden_);
   Matrix g(hidden.rows(), described_);
   g.noalias() = hidden * block(second, hidden_, described_);
@@ -208,7 +215,10 @@ double MlpMap::add_gradient(const TokenExample& sample, TokenDistance distance,
   const auto part = [&](std::size_t first, Index rows, Index columns) {
     return Eigen::Map<Matrix>(gradient.data() + first, rows, columns);
   };
-  // W_2 and b_2, then through tanh: 1 - h^2, then W_1 and b_1
+  // With Z = h W_2 + b_2, g = mean x + s_x Z, and `by_g` = dloss/dZ = s_x dloss/dg:
+  //     dloss/dW_2 = h^T by_g,           dloss/db_2 = sum over tokens of by_g,
+  //     by_h = (by_g W_2^T) o (1 - h^2),
+  //     dloss/dW_1 = scaled^T by_h,      dloss/db_1 = sum over tokens of by_h.
   part(second, hidden_, described_).noalias() += h.transpose() * by_g;
   part(last, 1, described_) += by_g.colwise().sum();
   Matrix by_h(h.rows(), hidden_);
@@ -241,6 +251,7 @@ class MlpTrainer {
         comm_(comm),
         map_(map) {
     for (const auto& sample : training.samples) here_.emplace(sample.place, &sample);
+    // Behind the gradient stand the sums of losses and of tokens: one message carries all.
     gradient_.resize(map.size() + 2);
   }
 

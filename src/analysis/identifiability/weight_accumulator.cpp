@@ -26,6 +26,7 @@ std::vector<int> words_of(const data::Dataset& data, const Batch& batch, std::si
   const std::size_t step = data.features();
   const std::size_t per_sample = batch.input.size() / batch.weight.size();
   for (Index i = 0; i < length; ++i)
+    // The input is [sample][token][feature]; the first feature of a token is its word.
     words.push_back(static_cast<int>(batch.input[b * per_sample + i * step]));
   return words;
 }
@@ -48,6 +49,7 @@ WordClasses word_classes(const SampleSet& samples) {
   std::vector<int> order;
   for (int word = 0; word < data.vocabulary(); ++word)
     if (std::ranges::find(placeholders, word) == placeholders.end()) order.push_back(word);
+  // Most frequent first; of equally frequent words the first of the vocabulary.
   std::ranges::stable_sort(order, [&](int a, int b) { return counts.total()[a] > counts.total()[b]; });
   order.resize(std::min(order.size(), most_frequent));
   classes.frequent = {order.begin(), order.end()};
@@ -71,7 +73,7 @@ std::size_t index(HeadNumber number) {
 /// Share of the absolute weights that lies on tokens of these words; NaN without words.
 double share_on(const Matrix& weights, const std::vector<int>& words, const std::set<int>& chosen) {
   if (words.empty() || chosen.empty()) return std::numeric_limits<double>::quiet_NaN();
-  // What each key gets from all queries
+  // sum_{i, j of these words} |A_ij| / sum_ij |A_ij|, from what each key j gets of all queries i
   const Eigen::RowVectorXd on = weights.cwiseAbs().colwise().sum();
   double sum = 0;
   for (std::size_t j = 0; j < words.size(); ++j)
@@ -91,6 +93,7 @@ WeightAccumulator::WeightAccumulator(int layers, int heads, int rows, std::uint6
       add_up_(layers) {}
 
 void WeightAccumulator::put(std::size_t place, double value) {
+  // A sum and a count for each number: a sample where it is not defined is left out of its mean.
   if (std::isnan(value)) return;
   local()[2 * place] += value;
   local()[2 * place + 1] += 1;
@@ -104,6 +107,7 @@ void WeightAccumulator::add(int layer, const LayerHeads& heads, const SampleWord
   // Rows for the soft-max reachable freedom are keyed by sample, layer and head.
   const RandomStream of_layer = stream_.item(sample.index).item(layer);
   for (int h = 0; h < heads_; ++h) add_head(place_of_head(layer - 1, h), heads[h], sample, of_layer.item(h));
+  // The rank of [H_1; H_2; ...] depends on the weights alone and is asked for once a layer.
   auto& add_up = add_up_[layer - 1];
   if (!add_up) add_up = heads_add_up(heads);
   // Freedom beyond the sum over heads is 0 where [H_1; H_2; ...] has full row rank.
@@ -136,13 +140,14 @@ void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, cons
     put_number(HeadNumber::uncertain_reachable, reachable.certain() ? 0 : 1);
   }
 
+  // The null control has the rank of T over all tokens, with or without a mask.
   const int rank = space ? space->linear().rank.rank : ValueSpace(head).linear().rank.rank;
   const auto effective_of = [&](EffectivePart part) {
     return space ? effective_attention(head.weights, *space, part) : effective_attention(head, part);
   };
   const Matrix effective = effective_of(EffectivePart::linear);
   const auto linear = effective_measures(head, effective);
-  // Measures of A_eff beside what a random space of the same rank would show
+  // Measures of A_eff = A U_r U_r^T, beside what a random space of the same rank would show
   const auto null = expected_null(head, rank, EffectivePart::linear);
   put_number(HeadNumber::correlation, linear.correlation);
   put_number(HeadNumber::correlation_null, null.correlation);
@@ -154,6 +159,7 @@ void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, cons
   put_number(HeadNumber::effective_entropy, linear.effective_entropy);
   put_number(HeadNumber::moved_share, linear.moved_share);
 
+  // The same with [T, 1] in place of T, so that rows keep their sum
   const auto simplex = effective_measures(head, effective_of(EffectivePart::simplex));
   put_number(HeadNumber::correlation_simplex, simplex.correlation);
   put_number(HeadNumber::correlation_simplex_null,
@@ -162,6 +168,7 @@ void WeightAccumulator::add_head(std::size_t first, const SampleHead& head, cons
   put_number(HeadNumber::negative_share_simplex, simplex.negative_share);
   put_number(HeadNumber::moved_share_simplex, simplex.moved_share);
 
+  // What lies on words that attention goes to for want of others, before and after the projection
   put_number(HeadNumber::frequent_raw, share_on(head.weights, sample.words, words_.frequent));
   put_number(HeadNumber::frequent_effective, share_on(effective, sample.words, words_.frequent));
   put_number(HeadNumber::punctuation_raw, share_on(head.weights, sample.words, words_.punctuation));

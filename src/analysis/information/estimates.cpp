@@ -23,6 +23,7 @@ PrincipalComponents principal_components(const Points& states, Index m) {
   if (m < 1 || m > states.components)
     throw BadInput("principal components: " + std::to_string(m) + " asked for; there can be 1 to " +
                    std::to_string(states.components));
+  // Covariance of the channels, 1/N sum_i (t_i - mean)(t_i - mean)^T, d x d, and its eigenvectors
   RowMatrix centred = Eigen::Map<const RowMatrix>(states.data, count, d);
   centred.rowwise() -= centred.colwise().mean().eval();
   const Eigen::MatrixXd covariance = centred.transpose() * centred / count;
@@ -39,10 +40,12 @@ PrincipalComponents principal_components(const Points& states, Index m) {
     const Index from_top = d - 1 - j;  // eigenvalues ascend
     Index largest = 0;
     eigen.vectors.col(from_top).cwiseAbs().maxCoeff(&largest);
+    // An eigenvector has either sign: that is taken for which its entry of largest magnitude is positive.
     const double sign = eigen.vectors(largest, from_top) < 0 ? -1 : 1;
     axes.row(j) = sign * eigen.vectors.col(from_top).transpose();
     result.variance.push_back(std::max(0.0, eigen.values(from_top)));
   }
+  // T_m: component j of sample i is (t_i - mean) . axis_j.
   const RowMatrix projected = centred * axes.transpose();
   result.projected.assign(projected.data(), projected.data() + projected.size());
   result.axes.assign(axes.data(), axes.data() + axes.size());
@@ -63,6 +66,7 @@ double& named(Estimates& all, const std::string& name) {
 
 /// Root mean square deviation of a component from its mean.
 double deviation(const Points& t) {
+  // sqrt(1/m sum_c 1/N sum_i (t_ic - mean_c)^2), the mean first: no difference of two large sums of squares.
   double sum = 0;
   for (Index c = 0; c < t.components; ++c) {
     double mean = 0, squares = 0;
@@ -119,6 +123,7 @@ std::vector<double> estimate(int part, const Points& states, std::span<const int
   } else if (part == 2) {
     both("ksg", [&] {
       const auto kept = projected();
+      // Share of the variance of all channels that the projection keeps
       double variance = 0;
       for (const double one : kept.variance) variance += one;
       named(all, "kept_variance") = variance / kept.total_variance;
@@ -142,6 +147,7 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       for_each_sample(batch, [&](Index b, Index place) {
         const auto tokens = sample_of(probe.counted(), state, b);
+        // The place of this state in [depth][sample][channel], which the sum over ranks completes
         Eigen::Map<Eigen::RowVectorXd> t(all.local() + (row * count + place) * width, width);
         if (token < 0)
           t = tokens.colwise().mean();

@@ -41,6 +41,7 @@ std::vector<double> LabelGroups::rows(const Points& points) const {
 }
 
 double LabelGroups::entropy() const {
+  // H(Y) = -sum_y p_y ln p_y
   double sum = 0;
   for (Index g = 0; g < groups(); ++g) sum -= share(g) * std::log(share(g));
   return sum;

@@ -122,6 +122,7 @@ void SharedData::assemble(const MatrixXd& u, double temperature) const {
     columns_.block(first, 0, rows.rows(), until).noalias() =
         scale_ * (rows * mixed.topRows(until).transpose());
   });
+  // A = K + T I: column j belongs to the example nu = share_.example(j), whose diagonal entry is in row nu.
   for (int j = 0; j < columns_.cols(); ++j) columns_(share_.example(j), j) += temperature;
 }
 
@@ -129,6 +130,7 @@ Map<MatrixXd> SharedData::solved_inputs(const SharedCholesky& factor) const {
   const int each = dimensions_each(), begin = std::min(dimension(), share_.rank * each),
             count = std::min(dimension(), begin + each) - begin;
   Map<MatrixXd> solved(work_.data(), examples(), Index{count} * paths_);
+  // Column d paths + pi holds the input dimension begin + d of path pi, of all examples mu in its rows.
   each_block([&](int first, const auto& rows) {
     for (Index d = 0; d < count; ++d)
       for (Index path = 0; path < paths_; ++path)
@@ -142,6 +144,7 @@ double SharedData::energy(const MatrixXd& u, double temperature) const {
   assemble(of_first(u), temperature);
   const SharedCholesky factor(ranks_, share_.block, columns_);
   if (!factor.positive()) return std::numeric_limits<double>::infinity();
+  // E = ln det A + |L^-1 y|^2
   return factor.log_det() + factor.solve_lower(known_.targets).squaredNorm();
 }
 
@@ -161,6 +164,8 @@ DataSlope SharedData::energy_and_slope(const MatrixXd& u, double temperature) co
     slope.noalias() -= along * along.transpose();
   }
   sum_over_ranks({slope.data(), slope.data() + slope.size()}, comm());
+  // The solved inputs lack the factor s_0/sqrt(D Hs) of Y. The sum is symmetric but for round-off, which the
+  // mean with the transpose removes.
   return {.value = factor.log_det() + targets.squaredNorm(),
           .slope = scale_ / 2 * (slope + slope.transpose())};
 }
@@ -176,6 +181,7 @@ Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, 
     mixed.resize(held, others.inputs.cols());
   });
   mix_paths(others.inputs, u, mixed);
+  // k(mu, x) = s_0^2/(D Hs) sum_pi xi^pi_mu . (U xi)^pi(x): P x (examples x of this rank)
   each_block([&](int first, const auto& rows) {
     cross.middleRows(first, rows.rows()).noalias() = scale_ * (rows * mixed.transpose());
   });

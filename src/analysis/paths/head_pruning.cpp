@@ -20,6 +20,7 @@ using Eigen::MatrixXd;
 Eigen::VectorXd paths_through(const HeadPlace& head, const std::vector<int>& heads) {
   Eigen::VectorXd through(path_count(heads));
   for (Index path = 0; path < through.size(); ++path)
+    // 1 if h_l of the path (h_1, ..., h_L) is this head, else 0
     through[path] = heads_of_path(path, heads)[head.layer] == head.head;
   return through;
 }
@@ -38,7 +39,8 @@ std::vector<double> head_scores(const MatrixXd& u, const std::vector<int>& heads
   const auto all = all_heads(heads);
   scores.reserve(all.size());
   for (const auto& head : all) {
-    // Rows and columns of the paths through the head, less the block that was counted twice
+    // Sum of |U^{pi pi'}| over the pairs of which pi or pi' goes through the head. As U is symmetric, this is
+    // twice the sum over pi through it and any pi', less that over both through it, counted twice.
     const auto through = paths_through(head, heads);
     scores.push_back(2 * (through.transpose() * size).sum() - through.dot(size * through));
   }
@@ -91,7 +93,7 @@ std::vector<double> pruning_curve(const std::vector<HeadPlace>& order, const std
 double pruning_gain(std::span<const double> curve, std::span<const double> other) {
   double sum = 0;
   int count = 0;
-  // One head to half of all heads: curve[k] is the accuracy without k of them
+  // Mean of curve[k] - other[k], the accuracies without k heads, over one head to half of all heads
   for (std::size_t lost = 1; 2 * lost < curve.size(); ++lost) {
     const double gain = curve[lost] - other[lost];
     if (!std::isfinite(gain)) continue;
@@ -102,6 +104,7 @@ double pruning_gain(std::span<const double> curve, std::span<const double> other
 }
 
 double pruning_loss(std::span<const double> curve) {
+  // mean of curve[0] - curve[k]
   return -pruning_gain(curve, std::vector<double>(curve.size(), curve.front()));
 }
 
@@ -200,11 +203,12 @@ RowMatrix attentioned_states(const std::vector<identifiability::LayerHeads>& lay
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     const Index behind = weights.cols();
     MatrixXd longer(n, std::ssize(*layer) * behind);
+    // w_s^{(h, rest)} = sum_t A^h_ts w_t^{rest}: here rows t of A are queries and columns s keys.
     for (Index h = 0; h < std::ssize(*layer); ++h)
       longer.middleCols(h * behind, behind).noalias() = (*layer)[h].weights.transpose() * weights;
     weights = std::move(longer);
   }
-  // xi^pi = sum_t weight_t^pi x_t, as rows
+  // xi^pi = sum_s w_s^pi x_s, as rows
   return weights.transpose() * embedded;
 }
 
@@ -212,6 +216,7 @@ std::vector<double> row_entropies(const std::vector<identifiability::LayerHeads>
   std::vector<double> entropies;
   for (const auto& layer : layers)
     for (const auto& head : layer)
+      // -sum_s A_ts ln A_ts, mean over the rows t
       entropies.push_back(attention::row_entropy(head.weights.data(), head.weights.size()) /
                           head.weights.rows());
   return entropies;

@@ -50,6 +50,7 @@ void LearnerTraining::for_mine(const OneShotExamples& examples, std::uint64_t fi
   const int rank = mpi::rank(comm_), ranks = mpi::size(comm_);
   const auto mine = data::balanced_shard(count, rank, ranks);
   for (std::size_t done = 0; done < mine.count; done += at_once) {
+    // x: D x (size T), token after token, example after example
     const auto size = std::min<Index>(at_once, mine.count - done);
     PathLearner<float>::Matrix x(one_shot_dimension, size * one_shot_tokens);
     VectorXd y(size);
@@ -67,6 +68,7 @@ double LearnerTraining::step() {
   double sums[2] = {0, 0};
   std::ranges::fill(rounded_, 0);
   learner_.set(weights_);
+  // Step k sees the examples k batch .. (k + 1) batch - 1; each rank adds up its share in floats.
   const auto first = steps() * plan_.batch;
   for_mine(examples_, first, plan_.batch,
            [&](const auto& x, const VectorXd& y) { add_scores(learner_.gradient(x, y, rounded_), y, sums); });
@@ -80,6 +82,7 @@ double LearnerTraining::step() {
     throw NumericalFailure("step " + std::to_string(steps()) +
                            " of the training of attention paths: loss or gradient is not finite; a smaller "
                            "paths.rate may help");
+  // The weights themselves stay in doubles: a step below the round-off of a float is not lost.
   optimiser_.step(plan_.rate, gradient_, weights_);
   return loss;
 }
@@ -91,6 +94,7 @@ LearnerTraining::Score LearnerTraining::evaluate(const std::vector<double>& weig
   for_mine(examples, 0, count,
            [&](const auto& x, const VectorXd& y) { add_scores(learner_.outputs(x), y, sums); });
   sum_over_ranks(sums, comm_);
+  // Mean of (f - y)^2, and the share of examples where f has the sign of y
   return {.loss = sums[0] / count, .accuracy = sums[1] / count};
 }
 

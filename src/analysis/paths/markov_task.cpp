@@ -43,6 +43,7 @@ void require(const MarkovNoise& noise) {
 Eigen::MatrixXi draw_states(int count, TorchStream& stream) {
   Eigen::MatrixXi states(count, markov_states);
   for (int k = 0; k < count; ++k) {
+    // The first half of the chains is of class +1.
     const double stay = 2 * k < count ? stay_of_positive : stay_of_negative;
     // One coin for the first state, then one for each step: stay or change
     states(k, 0) = stream.uniform() >= 0.5 ? 1 : -1;
@@ -84,7 +85,7 @@ BilinearHead good_head() {
   const VectorXd q = along_difference() / 10;
   w.topLeftCorner(markov_features, markov_features) = q * q.transpose();
   auto positions = w.bottomRightCorner(markov_tokens, markov_tokens);
-  // Position block: 1.5 for token 0, 1 for the previous token, 0 else
+  // W[key, query]: 1.5 for the key 0, 1 for the token before the query, else 0 (docs/model.md, 11.10)
   for (Index t = 1; t < markov_tokens; ++t) {
     positions(0, t) = to_first_token;
     if (t > 1) positions(t - 1, t) = 1;
@@ -140,6 +141,8 @@ MarkovSeeds markov_seeds(std::int64_t seed) {
 }
 
 MatrixXd MarkovChains::tokens(int row) const {
+  // Column 0 is the first token, with feature 0; column t + 1 has the feature of state t. Below stands the
+  // one-hot position.
   MatrixXd x = MatrixXd::Zero(markov_dimension, markov_tokens);
   x.topRightCorner(markov_features, markov_states) = Features(features.row(row).data());
   x.bottomRows(markov_tokens).setIdentity();

@@ -104,11 +104,12 @@ void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<M
   for (int p = 0; p < patches; ++p) {
     for (int row = 0; row < patch; ++row)
       for (int column = 0; column < patch; ++column) {
-        // Pixel of the 32 x 32 image; its margin is white.
+        // Pixel (y, x) of the 28 x 28 image; the margin of 2 around it is white, without ink.
         const int y = p / patches_across * patch + row - margin,
                   x = p % patches_across * patch + column - margin;
         const bool inside = y >= 0 && x >= 0 && y < data::image_side && x < data::image_side;
         const double here = inside ? ink[y * data::image_side + x] : 0;
+        // The published normalisation, white being 1: (1 - ink - 0.922)/0.084
         pixels[row * patch + column] = (1 - here - paper_mean) / paper_deviation;
       }
     // LayerNorm of a patch without gain, the same in all channels
@@ -122,6 +123,7 @@ void add_patches(const std::array<double, data::image_pixels>& ink, Eigen::Ref<M
 std::uint64_t other_than(std::uint64_t skipped, const RandomStream& stream, std::uint64_t index,
                          std::size_t count) {
   const auto drawn = stream.below(index, count - 1);
+  // Of the count - 1 numbers left, those from `skipped` on stand one place higher.
   return drawn < skipped ? drawn : drawn + 1;
 }
 
@@ -144,6 +146,7 @@ OneShotExamples::OneShotExamples(const OneShotPool& pool, std::uint64_t seed, co
     : pool_(pool),
       stream_(seed, "one-shot " + purpose),
       constant_(place_codes(one_shot_dimension, one_shot_tokens)) {
+  // All 16 tokens of a slot get the normal embedding of its label: 0, 1, and unknown for the query.
   const RandomStream labels(seed, "embedding of labels");
   for (Index slot = 0; slot < slots; ++slot)
     for (Index d = 0; d < one_shot_dimension; ++d)

@@ -11,7 +11,8 @@
 namespace fluxformer::paths {
 
 int ExampleShare::count(int all) const {
-  // Whole blocks in turn; what is left over goes to the rank behind the last one.
+  // Of B = floor(all/block) whole blocks each rank gets floor(B/R), the first B mod R ranks one more. The
+  // all mod block examples left over go to the rank whose turn is next.
   const int blocks = all / block, behind = blocks % ranks;
   return blocks / ranks * block + (rank < behind ? block : 0) + (rank == behind ? all % block : 0);
 }
@@ -25,6 +26,7 @@ std::vector<int> ExampleShare::examples(int all) const {
 ExampleShare share_of(MPI_Comm comm, int examples) {
   const int ranks = mpi::size(comm);
   constexpr int most = ExampleShare{}.block;
+  // Blocks of ceil(P/R) examples, but of 64 at most: few examples make no more than one block for each rank.
   return {
       .rank = mpi::rank(comm), .ranks = ranks, .block = std::clamp((examples + ranks - 1) / ranks, 1, most)};
 }
@@ -85,6 +87,7 @@ void require_consistent(const PathTask& task) {
 }  // namespace
 
 Eigen::VectorXd outputs(const RowMatrix& inputs, const RowMatrix& input_weights) {
+  // f_mu = sum_pi w^pi . xi^pi_mu: a row of inputs and the weights by rows are both [path][dimension].
   return inputs * Eigen::Map<const Eigen::VectorXd>(input_weights.data(), input_weights.size());
 }
 
@@ -105,7 +108,7 @@ std::vector<int> heads_of_path(int path, const std::vector<int>& heads) {
   if (path < 0 || path >= count)
     throw BadInput("there is no path " + std::to_string(path) + " (0 to " + std::to_string(count - 1) + ")");
   std::vector<int> of(heads.size());
-  // The fastest index is the remainder.
+  // h_L, the fastest index, is the remainder by H_L; the quotient is the path of the layers before.
   for (std::size_t l = heads.size(); l-- > 0; path /= heads[l]) of[l] = path % heads[l];
   return of;
 }

@@ -83,7 +83,7 @@ MatrixXd PathKernels::kernel(const MatrixXd& u) const {
   Index pair = 0;
   for (Index p = 0; p < paths_; ++p)
     for (Index q = 0; q <= p; ++q, ++pair) weights[pair] = u(p, q);
-  // K = sum_{p >= q} U^{pq} (C_{pq} + C_{pq}^T), one triangle
+  // K = sum_p U^{pp} C_{pp} + sum_{p > q} U^{pq} (C_{pq} + C_{pq}^T), one triangle
   const VectorXd packed = blocks_ * weights;
   MatrixXd k(examples(), examples());
   const double* from = packed.data();
@@ -102,7 +102,7 @@ MatrixXd PathKernels::contract(const MatrixXd& m) const {
   twice.diagonal() = m.diagonal();
   VectorXd packed(blocks_.rows());
   pack(twice, packed.data());
-  // sum_{mu nu} M_{mu nu} C_{pq}(mu, nu) for each pair
+  // tr M C_{pp}, or tr M (C_{pq} + C_{pq}^T) for p != q, which is twice sum_{mu nu} M_{mu nu} C_{pq}(mu, nu).
   const VectorXd sums = blocks_.transpose() * packed;
   MatrixXd slope(paths_, paths_);
   Index pair = 0;
@@ -185,7 +185,7 @@ KernelEnergy kernel_energy_and_slope(MatrixXd kernel, const VectorXd& targets, d
 }
 
 double data_virial(const KernelEnergy& energy, const MatrixXd& kernel) {
-  // - tr M K
+  // -tr M K = b^T K b - tr A^-1 K with M = A^-1 - b b^T
   return -energy.slope.cwiseProduct(kernel).sum();
 }
 
@@ -202,7 +202,7 @@ Predictor::Predictor(MatrixXd kernel, const VectorXd& targets, double temperatur
 }
 
 Prediction Predictor::operator()(const MatrixXd& cross, const VectorXd& own) const {
-  // A^-1 k^T
+  // A row of `cross` is k = [K(x, x_mu)]: mean = k A^-1 y, variance = k(x, x) - k A^-1 k^T.
   const MatrixXd solved = factor_.solve(cross.transpose());  // P x Q
   return {.mean = solved.transpose() * targets_,
           .variance = own - cross.cwiseProduct(solved.transpose()).rowwise().sum()};

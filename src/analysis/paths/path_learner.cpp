@@ -81,13 +81,15 @@ FrozenAttention LearnerWeights::attention(std::span<const double> all) const {
 }
 
 RowMatrix LearnerWeights::input_weights(std::span<const double> all) const {
+  // From a down to layer 1: w^{(h, rest)} = V_h^T w^{rest}/sqrt(H), as rows. At last w V_0, so that f is the
+  // sum over paths of (w V_0)^pi . xi^pi.
   const double share = 1 / std::sqrt(shape_.heads);
   RowMatrix w = Block(readout(all).data(), 1, shape_.width);
   const double* layer = readout(all).data();
   for (int l = shape_.layers; l > 0; --l) {
     layer -= product(shape_.heads, shape_.width, shape_.width);
     RowMatrix longer(shape_.heads * w.rows(), shape_.width);
-    for (int h = 0; h < shape_.heads; ++h)  // w^(h, rest) = V_h^T w^rest: the blocks hold V_h^T
+    for (int h = 0; h < shape_.heads; ++h)  // the blocks hold V_h^T: w V_h is w times the transposed block
       longer.middleRows(h * w.rows(), w.rows()) =
           share * w *
           Block(layer + product(h, shape_.width, shape_.width), shape_.width, shape_.width).transpose();
@@ -211,9 +213,11 @@ void PathLearner<Real>::back_through_last(const VectorXd& error, std::span<Real>
   const Real share = 1 / std::sqrt(static_cast<Real>(heads));
   // d (f - y)^2/d f = 2 (f - y)
   const Matrix slope = 2 * error.cast<Real>().transpose();  // 1 x B
+  // f = a . zbar: slope of a is sum_b slope_b zbar_b, that of zbar_b is slope_b a.
   Block(gradient.data() + places_.readout_at(), 1, width).noalias() += slope * pooled_states_.transpose();
   const Weights a(weights_.data() + places_.readout_at(), 1, width);
   const Matrix pooled_slope = a.transpose() * slope;  // N x B
+  // zbar = 1/sqrt(H) sum_h V_h m_h: the slope of V_h^T, as it is stored, is m_h (slope of zbar)^T/sqrt(H).
   const auto& mixed = mixed_.back();
   const auto value = values(layers - 1);
   Block(gradient.data() + (value.data() - weights_.data()), value.rows(), value.cols()).noalias() +=
@@ -240,6 +244,7 @@ template <typename Real>
 void PathLearner<Real>::back_through_layer(int layer, std::span<Real> gradient) {
   const auto& [dimension, tokens, width, layers, heads, key] = places_.shape();
   const Real share = 1 / std::sqrt(static_cast<Real>(heads));
+  // z^l = 1/sqrt(H) sum_h V_h m_h: the slope of V_h^T, as it is stored, is m_h (slope of z^l)^T/sqrt(H).
   const auto& mixed = mixed_[layer];
   const auto& z = states_[layer];
   const auto value = values(layer);
@@ -269,7 +274,7 @@ VectorXd PathLearner<Real>::gradient(const Matrix& x, const VectorXd& targets, s
   projected_slope_.resize(projected_.rows(), projected_.cols());
   back_through_last(f - targets, gradient);
   for (int l = places_.shape().layers - 2; l >= 0; --l) back_through_layer(l, gradient);
-  // Queries, keys and V_0 all act on x.
+  // Queries, keys and V_0 all act on x: the slope of a matrix W is (slope of W x) x^T.
   const auto w = projections();
   Block(gradient.data() + places_.projections_at(), w.rows(), w.cols()).noalias() +=
       projected_slope_ * x.transpose();

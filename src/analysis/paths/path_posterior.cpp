@@ -151,6 +151,7 @@ int NestedWishart::coordinates() const {
 }
 
 std::vector<double> NestedWishart::start() const {
+  // ln b of b ~ chi(k) has its mode at e^{2t} = k: t = ln(k)/2.
   std::vector<double> x = {std::log(network_.readout_width()) / 2};
   x.reserve(coordinates());
   for (int l = network_.layers(); l >= 1; --l)

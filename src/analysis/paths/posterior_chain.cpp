@@ -34,6 +34,7 @@ class Draws {
     for (std::size_t l = 0; l < order.u.size(); ++l) chain_.order.u[l] += share_ * order.u[l];
     chain_.order.readout += share_ * order.readout;
     const auto kernel = posterior_.kernels.kernel(order.u.front());
+    // E and b = A^-1 y at K(U_1); M = A^-1 - b b^T gives the virial of the data.
     auto energy = kernel_energy_and_slope(kernel, posterior_.examples.targets, posterior_.temperature);
     write(DrawnQuantity::readout, order.readout);
     write(DrawnQuantity::trace, order.u.front().trace());
@@ -98,6 +99,7 @@ PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& pl
       density, wishart.start(),
       {.warm_up = long{plan.warm_up} * plan.steps, .steps = long{plan.draws} * plan.steps, .seed = plan.seed},
       [&](std::span<const double> x) {
+        // Neighbours in the walk are much alike: one state of every `steps` is a draw.
         if (++step % plan.steps != 0) return;
         const auto order = wishart.order(x);
         // k(x)^T b = scale sum_pi (sum_pi' U^{pi pi'} sum_mu b_mu xi^pi'_mu) . xi^pi(x)
@@ -139,11 +141,12 @@ SampledPosterior sampled_posterior(const std::vector<PosteriorChain>& chains, co
   const Index count = std::ssize(chains);
   SampledPosterior all;
   for (std::size_t l = 0; l < first.u.size(); ++l) {
-    // U_l of each chain in a column
+    // U_l of each chain in a column: the entries are means over its draws.
     MatrixXd by_chain(first.u[l].size(), count);
     for (Index k = 0; k < count; ++k) by_chain.col(k) = chains[k].order.u[l].reshaped();
     const auto mean = mean_of(by_chain);
     all.order.u.emplace_back(mean.value.reshaped(first.u[l].rows(), first.u[l].cols()));
+    // Frobenius norm of the errors of all entries of U_1 over that of U_1
     if (l == 0) all.order_error = mean.error.matrix().norm() / mean.value.norm();
   }
   MatrixXd predictors(inputs.rows(), count);
@@ -169,7 +172,7 @@ TheoryError theory_error(const SampledPosterior& sampled, const MatrixXd& u, con
                          double width) {
   const auto& drawn = sampled.order.u.front();
   const double paths = drawn.rows();
-  // Correlation of the two predictors over examples
+  // Correlation of the two predictors over examples: deviations a and b from their means
   const ArrayXd a = sampled.mean.array() - sampled.mean.mean(), b = mean.array() - mean.mean();
   TheoryError error{.order = (drawn - u).norm() / drawn.norm(),
                     .mean = (sampled.mean - mean).cwiseAbs().mean(),

@@ -35,6 +35,8 @@ MatrixXd tokens_of(const SurrogateSettings& settings, const double* numbers, int
   const auto numbers_of = [&](Index k) {
     return Eigen::Map<const RowMatrix>(numbers + k * features * positions, features, positions);
   };
+  // Rows of x: features (F), one-hot position, one-hot slot (3), one-hot label (3: 0, 1, unknown). Column:
+  // slot * positions + position.
   MatrixXd x = MatrixXd::Zero(settings.dimension(), settings.tokens());
   for (Index slot = 0; slot < surrogate_slots; ++slot) {
     const Index prototype = slot == query ? prototype_of_query : slot;
@@ -53,7 +55,8 @@ MatrixXd tokens_of(const SurrogateSettings& settings, const double* numbers, int
 BilinearHead match_head(const SurrogateSettings& settings) {
   const Index features = settings.features, positions = settings.positions, first_slot = features + positions;
   MatrixXd w = MatrixXd::Zero(settings.dimension(), settings.dimension());
-  // Logit of two tokens: 8/F features . features, 4 at the same position, 4 from the query to slots 0 and 1
+  // The logit of two tokens is 8/F times the product of their features, and 4 more at the same position. A
+  // query of slot 2 and a key of slot 0 or 1 get another 4 (docs/model.md, 11.12).
   w.diagonal().head(features).setConstant(feature_match / features);
   w.diagonal().segment(features, positions).setConstant(position_match);
   for (Index slot = 0; slot < query; ++slot) w(first_slot + slot, first_slot + query) = slot_match;
@@ -91,6 +94,7 @@ SurrogateExamples surrogate_examples(const SurrogateSettings& settings, int coun
   if (count < 1) throw BadInput("a task needs at least one example");
   std::vector<int> prototypes;
   prototypes.reserve(count);
+  // A coin for each example: the prototype of its query. Then one normal fill of all examples.
   for (int k = 0; k < count; ++k) prototypes.push_back(stream.uniform() >= 0.5 ? 1 : 0);
   const auto held = settings.share.examples(count);
   const RowMatrix numbers = stream.normals(count, drawn * settings.features * settings.positions, held);
@@ -110,6 +114,7 @@ FrozenAttention surrogate_attention(const SurrogateSettings& settings) {
   std::vector<std::vector<FrozenHead>> layers{{match_head(settings)}, {BilinearHead{MatrixXd::Zero(d, d)}}};
   for (auto& layer : layers) {
     layer.reserve(settings.heads);
+    // Head 0 of a layer is made by hand; the others are one fill of D x D standard normal numbers each.
     for (int h = 1; h < settings.heads; ++h) layer.emplace_back(BilinearHead{stream.normals(d, d)});
   }
   return {std::move(layers), ReadOut::average_pooling};

@@ -17,6 +17,7 @@ PredictorResult result_of(Prediction prediction, const Eigen::VectorXd& targets)
   const auto& [mean, variance] = judged.prediction;
   judged.accuracy = accuracy(mean, targets);
   judged.draw_accuracy = draw_accuracy(judged.prediction, targets);
+  // Mean of (mean - y)^2, and the variance of the posterior, mean over examples
   judged.bias_error = (mean - targets).squaredNorm() / mean.size();
   judged.variance_error = variance.mean();
   return judged;
@@ -28,6 +29,8 @@ TaskTheory::TaskTheory(const PathTask& task, MPI_Comm comm, double input_varianc
   const int paths = path_count(task.heads);
   const bool alone = mpi::size(comm) == 1;
   if (alone) kernels_.emplace(task.train.inputs, paths, input_variance);
+  // One rank uses the kernels of all pairs of paths if these are stored. If not, SharedData takes less work
+  // and memory than kernels made anew each time.
   if (alone && kernels_->stored())
     data_ = std::make_unique<LocalData>(*kernels_, task.train.targets);
   else
