@@ -40,6 +40,7 @@ bool logs_events() {
 }
 
 std::size_t event_of(Phase phase) {
+  // Phases begin with compute, which has no event.
   return static_cast<std::size_t>(phase) - 1;
 }
 
@@ -71,6 +72,7 @@ int register_log_events() {
 
 InPhase::InPhase(Phase phase)
     : around_(ledger().now), mine_(around_ == Phase::output ? Phase::output : phase) {
+  // Output stays output, whatever it calls: it is counted as a whole.
   ledger().enter(mine_);
   if (mine_ != Phase::compute) begin_event(event_of(mine_));
 }
@@ -100,6 +102,7 @@ void count_flops(double flops) {
 }
 
 WorkCounts work_counts() {
+  // The present phase is charged for its time so far and goes on.
   ledger().enter(ledger().now);
   return ledger().counts;
 }

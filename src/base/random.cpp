@@ -52,7 +52,9 @@ double open_unit(std::uint64_t bits) {
 constexpr std::size_t lanes = 16;
 using Lanes = std::array<std::uint64_t, lanes>;
 
-// Replaces the counter in every lane by its block.
+// Replaces the counter (c_0, c_1, c_2, c_3) in every lane by its block. A round makes of it,
+// with the key k that grows by the Weyl increments from round to round,
+//   (high(m_1 c_2) ^ c_1 ^ k_0,  low(m_1 c_2),  high(m_0 c_0) ^ c_3 ^ k_1,  low(m_0 c_0))
 void philox_lanes(std::array<Lanes, 4>& counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t l = 0; l < lanes; ++l) {
@@ -133,6 +135,7 @@ double RandomStream::uniform(std::uint64_t index, double low_end, double high_en
 
 double RandomStream::normal(std::uint64_t index) const {
   const auto words = block(index);
+  // Box and Muller: sqrt(-2 log u_0) cos(2 pi u_1)
   const double radius = std::sqrt(-2 * std::log(open_unit(join(words[0], words[1]))));
   return radius * std::cos(2 * std::numbers::pi * open_unit(join(words[2], words[3])));
 }
@@ -152,6 +155,7 @@ std::vector<std::size_t> shuffled(std::size_t size, std::uint64_t seed, std::str
   const auto stream = RandomStream(seed, purpose).item(item);
   std::vector<std::size_t> order(size);
   std::iota(order.begin(), order.end(), std::size_t{0});
+  // The last of the places left gets each of the `left` remaining numbers with the same probability.
   for (std::size_t left = size; left > 1; --left) std::swap(order[left - 1], order[stream.below(left, left)]);
   return order;
 }

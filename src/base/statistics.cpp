@@ -11,6 +11,7 @@ namespace fluxformer {
 Spread spread_of(std::vector<double> numbers) {
   std::ranges::sort(numbers);
   const std::size_t n = numbers.size();
+  // For odd n both places are the middle one.
   return {numbers.front(), (numbers[(n - 1) / 2] + numbers[n / 2]) / 2, numbers.back()};
 }
 
@@ -25,6 +26,7 @@ double mean(const std::vector<double>& numbers) {
 Estimate estimate_of(std::vector<double> samples) {
   const double count = samples.size();
   const double centre = mean(samples);
+  // standard error = sqrt(sum (x - mean)^2 / (N (N - 1)))
   double squares = 0;
   for (const double x : samples) squares += (x - centre) * (x - centre);
   return {centre, std::sqrt(squares / (count * (count - 1))), std::move(samples)};
@@ -32,6 +34,7 @@ Estimate estimate_of(std::vector<double> samples) {
 
 std::vector<double> gaussian_mixture(std::span<const double> centres, std::span<const double> weights,
                                      double width, std::span<const double> grid) {
+  // density_i = sum_l w_l exp(-z^2 / 2) / (width sqrt(2 pi)),  z = (x_i - c_l) / width
   const double height = 1 / (width * std::sqrt(2 * std::numbers::pi));
   std::vector<double> density(grid.size(), 0.0);
   for (std::size_t i = 0; i < grid.size(); ++i)

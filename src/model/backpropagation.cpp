@@ -17,6 +17,7 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
       tapes_(range.count()),
       next_(model.context().size()) {
   require_marchable(model.spec(), depth, speed);
+  // The weights of cell i are those at its entry, s = (i - 1) h, as in `shift`; they are interpolated once.
   std::vector<DepthPoint> points;
   for (int cell = range.first; cell <= range.last; ++cell) points.push_back(point(cell));
   model_.prepare(points);
@@ -26,7 +27,7 @@ void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   const Index size = model_.context().size();
   if (keep == Keep::activations) return forward_keeping(u, row);
   for (int cell = range_.first; cell <= range_.last; ++cell) {
-    // u_i = u_{i-1} + (G(u_{i-1}) - u_{i-1})
+    // u_i = u_{i-1} + (G_i(u_{i-1}; h/c) - u_{i-1}): the map is given as an increment
     std::copy_n(u, size, next_.data());
     model_.add_map(point(cell), step_, 1.0, u, u, next_.data());
     std::copy_n(next_.data(), size, u);
@@ -36,7 +37,7 @@ void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
 
 void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
   const Index size = model_.context().size(), count = states_.size();
-  // u_i = G_i(u_{i-1}): the input of every cell is kept, and what its terms need for the adjoint.
+  // u_i = G_i(u_{i-1}; h/c): the input of every cell is kept, and what its terms need for the adjoint.
   states_.front().assign(u, u + size);
   for (Index i = 0; i < count; ++i) {
     const int cell = range_.first + i;
@@ -53,7 +54,8 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
 
 void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
   const Index size = model_.context().size();
-  // u_bar_{i-1} = (dG_i/du)^T u_bar_i, from the last cell to the first; the two slabs take turns.
+  // u_bar_{i-1} = (dG_i/du)^T u_bar_i and gradient += (dG_i/dtheta)^T u_bar_i, from the last cell to the
+  // first; the two slabs take turns.
   double *from = u_bar, *to = next_.data();
   for (int cell = range_.last; cell >= range_.first; --cell) {
     const Index i = cell - range_.first;

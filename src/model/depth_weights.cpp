@@ -12,10 +12,12 @@ KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
   // One set of parameters per layer: no interpolation.
   if (spec.variation == DepthVariation::constant) return {point.layer - 1, point.layer - 1, 0.0};
   const int last = spec.knots - 1;
+  // With one knot, or with all of them at s = 0 since S = 1, the weights are constant in depth.
   if (last == 0 || spec.layers == 1) return {0, 0, 0.0};
-  // Knot k (0-based) stands at s = k (S - 1) / (K - 1).
+  // Knot k (0-based) stands at s = k (S - 1) / (K - 1): the depth s lies at s (K - 1) / (S - 1) among them.
   const double position = point.s * last / (spec.layers - 1);
   const int lower = static_cast<int>(std::floor(position));
+  // Beyond the last knot, at s = S - 1, the weights stay as they are there.
   if (lower >= last) return {last, last, 0.0};
   const double share = position - lower;
   return share == 0 ? KnotPair{lower, lower, 0.0} : KnotPair{lower, lower + 1, share};
@@ -43,6 +45,7 @@ LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, const Block& b
   const double* exact =
       block.exact.empty() ? parameters_.values.data() + layout.block_offset(pair.lower) : block.exact.data();
   const double* alpha_rho = parameters_.values.data() + layout.alpha();
+  // The kernels read the weights in T, but kappa, alpha and rho in double.
   if constexpr (std::is_same_v<T, double>)
     return layout.template layer<const double>(exact, exact, alpha_rho);
   else
@@ -75,6 +78,7 @@ template <class T>
 void DepthWeights<T>::refresh() {
   scratch_key_.reset();
   for (auto& [key, block] : prepared_) {
+    // A key is (lower knot, share): the share 0 stands for the knot itself.
     const int upper = key.second == 0 ? key.first : key.first + 1;
     fill({key.first, upper, key.second}, block);
   }
@@ -97,7 +101,8 @@ template <class T>
 void DepthWeights<T>::finish_gradient(const DepthPoint& point, std::span<double> flat) {
   const auto pair = knots_at(parameters_.spec, point);
   if (pair.share == 0) return;
-  // The transpose of the interpolation.
+  // The transpose of the interpolation:
+  //   theta_bar_lower += (1 - share) theta_bar,   theta_bar_upper += share theta_bar
   const auto& layout = parameters_.layout;
   double* lower = flat.data() + layout.block_offset(pair.lower);
   double* upper = flat.data() + layout.block_offset(pair.upper);

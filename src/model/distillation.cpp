@@ -43,9 +43,10 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
   context_.mask.length = batch.length;
   const auto& s = parameters_.spec;
   const Index n = context_.line->tokens();
+  // Numbers of K_l on this rank, [sample][head][local query][global key].
   const Index plans = context_.samples * s.attention.heads * Index{context_.line->block().count()} * n;
   embed(parameters_, context_, batch.input.data(), states_[0].data());
-  // U(l) = G_l(U(l-1); 1)
+  // U(l) = G_l(U(l-1); 1), where U(0) is the teacher's own embedding of the input
   for (int layer = 1; layer <= last; ++layer) {
     const Index l = layer;
     const DepthPoint at{layer, layer - 1.0};
@@ -116,8 +117,9 @@ double Distillation::add(int row, const Batch& batch, const double* u, double* u
 }
 
 double Distillation::add_hidden(int layer, const Batch& batch, const double* u, double* u_bar) const {
-  // (weight / S) sum over samples of w_b |u - U|^2 / |U|^2 and its derivative 2 (weight / S) w_b (u - U) /
-  // |U|^2
+  // value = (weight / S) sum_b w_b |u_b(l) - U_b(l)|^2 / |U_b(l)|^2 over the samples b (docs/model.md,
+  // section 7), where |U_b|^2 is over all real tokens of the line;
+  // u_bar_b += 2 (weight / S) w_b (u_b - U_b) / |U_b|^2
   const auto& target = teacher_.state(layer);
   double value = 0;
   over_real_rows(context_, [&](int sample, Index first) {
@@ -135,8 +137,8 @@ double Distillation::add_hidden(int layer, const Batch& batch, const double* u, 
 double Distillation::add_attention(int layer, const Batch& batch, const double* u, double* u_bar,
                                    std::span<double> gradient) {
   const DepthPoint at{layer, layer - 1.0};
-  // (weight / S) sum over samples of w_b KL(K_l || k_l); the student's attention stands at the entry of the
-  // layer.
+  // value = (weight / S) sum_b w_b KL(K_l || k_l) over the samples b, the mean over heads and queries; k_l is
+  // the student's attention at the entry of the layer, s = l - 1.
   auto weight = batch.weight;
   for (double& w : weight) w *= weights_.attention / depth_.layers;
   const auto weights = student_.at(at);

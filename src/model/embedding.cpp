@@ -119,12 +119,14 @@ void Embedding::add_up_adjoint(const double* input, const double* slab_bar,
   }
   if (spec.tokens == 0) return;
   const auto& line = *context_.line;
+  // p_bar(x) += the sum over the samples of s_bar(x)
   for (int local = 0; local < line.block().count(); ++local)
     simd::add_rows(slab_bar + Index{local} * samples * width, samples, width,
                    at("embedding/position") + Index{line.global_index(line.rank(), local)} * width);
 }
 
 void Embedding::forward(const double* input, double* slab, EmbeddingTape& tape) const {
+  // u_0 = s, or N(s) for a model with a LayerNorm behind the embedding
   if (norm_.empty()) return add_up(parameters_, input, slab);
   std::vector<double> sum(context_.size());
   add_up(parameters_, input, sum.data());
@@ -133,6 +135,7 @@ void Embedding::forward(const double* input, double* slab, EmbeddingTape& tape) 
 
 void Embedding::adjoint(const double* input, const double* slab_bar, std::span<double> gradient,
                         EmbeddingTape& tape) const {
+  // gradient += (ds/dtheta)^T N'(s)^T slab_bar, and the share of the gain and bias of N
   if (norm_.empty()) return add_up_adjoint(input, slab_bar, gradient);
   std::vector<double> sum_bar(context_.size());
   norm_.adjoint(slab_bar, sum_bar.data(), gradient, tape.norm);

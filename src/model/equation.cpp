@@ -37,7 +37,8 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   check_combination();
   const auto depth = spec_.depth;
   const double h = depth.spacing();
-  // One term for the layer map, or one each for transport and the parts of F.
+  // docs/model.md, section 3: shift is the one term (c/h)(G_i(u_{i-1}; h/c) - u_i). upwind and upwind2 have
+  // one for the transport and one for each part of F_i(u_i) = kappa Lap u_i + alpha A_i(u_i) + rho R_i(u_i).
   if (spec_.scheme == DepthScheme::shift) {
     append(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
   } else {
@@ -47,6 +48,7 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
     append(std::make_unique<AttentionTerm>(model_, depth));
     append(std::make_unique<ReactionTerm>(model_, depth));
   }
+  // Each scheme adds epsilon (u_{i+1} - 2 u_i + u_{i-1}) / h^2.
   if (spec_.epsilon > 0) append(std::make_unique<DepthDiffusion>(spec_.epsilon, h, depth.cells));
 }
 
@@ -60,6 +62,7 @@ void Equation::add(std::unique_ptr<Term> term) {
 
 void Equation::append(std::unique_ptr<Term> term) {
   all_.push_back(term.get());
+  // The diffusions are linear and stiff: implicit-explicit methods take them implicitly, the rest explicitly.
   const bool implicit = dynamic_cast<const ImplicitTerm*>(term.get()) != nullptr;
   (implicit ? implicit_ : explicit_).push_back(term.get());
   owned_.push_back(std::move(term));
@@ -85,6 +88,7 @@ void Equation::check_combination() const {
     // The layer map takes an Euler step of length h/c through depth, whatever dt is: kappa (h/c) axes <= 1/2.
     const double number = model_.largest_kappa() * h / c * axes;
     if (number > 0.5 * (1 + round_off)) {
+      // With h = S/M the condition is M >= 2 kappa (S/c) axes; constant weights need a multiple of S.
       const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
       const double multiple = model.variation == DepthVariation::constant ? s : 1;
       refuse(
@@ -95,6 +99,7 @@ void Equation::check_combination() const {
     }
     return;
   }
+  // The combinations that upwind and upwind2 are defined for (docs/model.md, section 3).
   if (c < 0) refuse("equation.c = ", c, ": must be >= 0");
   if (c == 0 && m != 1) refuse("equation.c = 0 (no transport) needs mesh.cells = 1; it is ", m);
   if (!model.residual) refuse("depth.residual = off needs depth.scheme = shift");

@@ -32,6 +32,7 @@ class GradientEvaluator::Pieces {
         report(first, done_);
         done_ = first;
       }
+      // Every cell adds to the gradients of alpha and rho: the first cell completes them.
       if (reached_ == range_.first - 1) report(layout_.alpha(), layout_.size());
     }
   }
@@ -70,6 +71,7 @@ void GradientEvaluator::begin_batch(const Batch& batch, bool training) {
 
 void GradientEvaluator::embed_batch(const Batch& batch) {
   if (!embedding_) return;
+  // u_0 = D e(x), with the mask D of dropout in training
   embedding_->forward(batch.input.data(), u_.data(), embedded_);
   if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_.data());
 }
@@ -109,7 +111,8 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
 Index GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
   if (row < march_.range().first) return layout.block_offset(layout.first_knot());
-  // The last knot that cells up to `row` use, at their exits and in between.
+  // Cells up to `row` still add to the knots that they read, the last of which is the upper one at the exit
+  // of that cell. The blocks of later knots are complete.
   const auto depth = march_.depth();
   const auto last = knots_at(parameters_.spec, cell_exit(row, depth.layers, depth.cells)).upper;
   return layout.block_offset(last + 1);
@@ -129,7 +132,8 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
   try {
     begin_batch(batch, true);
     begin_depth_losses(batch);
-    // u_bar_M = dL/du_M, then down through the cells, and the embedding at the end.
+    // u_bar_M = d(L + D)/du_M, then u_bar_{i-1} = (dG_i/du)^T u_bar_i + dD/du_{i-1} down through the cells,
+    // and the embedding at the end; D is the sum of the depth losses.
     if (has_loss()) {
       result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::KeepFor::nothing);
       pieces.reach(last);
@@ -140,6 +144,7 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
       pieces.reach(row);
     });
     if (embedding_) {
+      // The mask is diagonal, so that it is its own transpose.
       if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
       embedding_->pull(batch.input.data(), u_bar_.data(), gradient, embedded_);
     }

@@ -33,6 +33,7 @@ AdaptedModel with_heads(const Parameters& from, int classes, const WordHead& wor
   if (word_head.present != spec.word_head.present) spec.word_head = word_head;
   AdaptedModel made{Parameters(spec, from.layout.share()), ""};
   auto& to = made.parameters;
+  // All arrays are drawn first; those that are kept are then copied over them.
   initialise_standard(to, seed, 0, 1, 1);
   std::set<std::string> kept, fresh, left;
   const ParameterLayout before(from.spec), after(spec);  // of the whole models

@@ -39,6 +39,7 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
   const auto& line = *context.line;
   const Index width = context.width, samples = context.samples;
   const RandomStream random(start.seed, "start");
+  // Keyed by (cell, sample) and (token, channel): the same numbers on any number of ranks.
   const auto drawn = [=](const StateEntry& at) {
     return random.item(at.cell * samples + at.sample).normal(at.token * width + at.channel);
   };
@@ -46,6 +47,7 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
   if (start.kind == "zero") return [](const StateEntry&) { return 0.0; };
   if (start.kind == "inflow") return [](const StateEntry& at) { return at.inflow; };
   if (start.kind == "noise") return [=](const StateEntry& at) { return at.inflow + scale * drawn(at); };
+  // Normal numbers have no preferred direction: projected to the sphere they are uniform on it.
   if (start.kind == "sphere") return drawn;
   if (start.kind == "cosine") return cosine(start, line);
   if (start.kind == "equiangular")
@@ -54,6 +56,7 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
     };
   if (start.kind == "quantiles")
     return [=, n = line.tokens()](const StateEntry& at) {
+      // scale Phi^-1((x + 1/2) / n): each of the n tokens stands for an equal share of the normal law
       const double position = at.token + 0.5;
       return scale * boost::math::quantile(boost::math::normal(), position / n);
     };
@@ -67,6 +70,7 @@ std::vector<double> equiangular_points(int n, int width, double gamma) {
   if (n > width)
     throw BadInput("start.state = equiangular: " + std::to_string(n) +
                    " tokens need model.width >= " + std::to_string(n));
+  // The matrix of inner products, (1 - gamma) I + gamma 1 1^T, has the eigenvalue 1 + (n - 1) gamma >= 0.
   if (gamma * (n - 1) < -1)
     throw BadInput("start.gamma = " + std::to_string(gamma) + ": " + std::to_string(n) +
                    " vectors cannot be further apart than -1/(n-1)");
@@ -74,7 +78,9 @@ std::vector<double> equiangular_points(int n, int width, double gamma) {
   const Index d = width;
   std::vector<double> x(Index{n} * d, 0.0);
   for (Index i = 0; i < n; ++i) {
-    // x_i . x_j = gamma for j < i determines x_ij; what is left of |x_i| = 1 is x_ii.
+    // x_i . x_j = gamma for j < i determines x_ij, and |x_i| = 1 determines x_ii:
+    //   x_ij = (gamma - sum_{k<j} x_ik x_jk) / x_jj,   x_ii^2 = 1 - sum_{j<i} x_ij^2
+    // At gamma = -1/(n - 1) and at 1 the vectors are dependent: some x_ii are 0 up to round-off.
     double left = 1;
     for (Index j = 0; j < i; ++j) {
       double dot = gamma;

@@ -42,11 +42,14 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   const RandomStream all(seed, "weights");
   for (const auto& view : parameters.layout.views()) {
+    // Keyed by the place of the array in the whole model: a rank that holds a part of it draws the same.
     const auto stream = all.item(view.place);
     double* const w = parameters.values.data() + view.offset;
     if (view.name == "position" || view.name == "segment" || view.name == "class_token") {
+      // N(0, 0.02^2)
       for (Index j = 0, count = view.size(); j < count; ++j) w[j] = 0.02 * stream.normal(j);
     } else if (view.name == "words") {
+      // N(0, 1/d): the mean square length of a word vector is 1.
       const double deviation = 1 / std::sqrt(view.shape[1]);
       for (Index j = 0, count = view.size(); j < count; ++j) w[j] = deviation * stream.normal(j);
     } else if (view.shape.size() == 2) {
@@ -54,6 +57,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
       const double bound = std::sqrt(6.0 / (view.shape[0] + view.shape[1]));
       for (Index j = 0, count = view.size(); j < count; ++j) w[j] = stream.uniform(j, -bound, bound);
     } else if (ends_with(view.name, "gain")) {
+      // Gains are 1. Biases stay 0; the coefficients follow below.
       std::fill_n(w, view.size(), 1.0);
     }
   }
@@ -64,6 +68,8 @@ void initialise_scaled_identity(Parameters& parameters, double query_key, double
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   for (const auto& view : parameters.layout.views())
     if (ends_with(view.name, "gain")) std::fill_n(parameters.values.begin() + view.offset, view.size(), 1.0);
+  // Logits are query_key^2 x . y / sqrt(d_h) over the channels of a head: beta x . y for query_key =
+  // sqrt(beta) d_h^(1/4) (docs/model.md, section 1).
   set_identity(parameters, "W_Q", query_key);
   set_identity(parameters, "W_K", query_key);
   set_identity(parameters, "W_V", value);

@@ -26,7 +26,7 @@ double loss_of(const Loss& loss, const double* z, int classes, int label, double
   const double top = *std::max_element(z, z + classes);
   double sum = 0;
   for (int c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
-  // L = -sum_c q_c log p_c with p = softmax(z),  dL/dz = p - q
+  // L = -sum_c q_c log p_c with p = softmax(z), log p_c = z_c - log_sum,  dL/dz = p - q
   const double log_sum = top + std::log(sum);
   for (int c = 0; c < classes; ++c) {
     value -= target(c) * (z[c] - log_sum);
@@ -73,11 +73,13 @@ void loss_curvature_factor(const Loss& loss, const double* z, int classes, doubl
 }
 
 int most_likely(const double* z, int classes) {
+  // All comparisons with NaN are false, so that max_element would not see it.
   if (std::any_of(z, z + classes, [](double x) { return std::isnan(x); })) return -1;
   return std::max_element(z, z + classes) - z;
 }
 
 double correct_share(const Batch& batch, const std::vector<double>& logits, int classes) {
+  // The sum of w_b over the samples b whose most likely class is the label.
   double share = 0;
   for (Index b = 0; b < std::ssize(batch.label); ++b)
     if (most_likely(logits.data() + b * classes, classes) == batch.label[b]) share += batch.weight[b];

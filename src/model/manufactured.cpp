@@ -28,6 +28,7 @@ void Manufactured::over_points(Visit&& visit) const {
   Index index = 0;
   for (int local = 0; local < line.block().count(); ++local) {
     const int token = line.global_index(line.rank(), local);
+    // x and y run over (0, 1), with the boundaries of the lattice at 0 and 1: there the waves have zero flux.
     const double x = (token % line.tokens_x() + 0.5) / line.tokens_x();
     const double y = (token / line.tokens_x() + 0.5) / line.tokens_y();
     const double wave = std::cos(pi * waves_.waves_x * x) * std::cos(pi * waves_.waves_y * y);
@@ -43,12 +44,14 @@ void Manufactured::over_points(Visit&& visit) const {
 
 double Manufactured::laplacian() const {
   const auto& line = *model_.context().line;
+  // The token waves satisfy Lap w = -pi^2 ((p / n_x)^2 + (q / n_y)^2) w in units of the token spacing.
   return -square(std::numbers::pi) * (square(static_cast<double>(waves_.waves_x) / line.tokens_x()) +
                                       square(static_cast<double>(waves_.waves_y) / line.tokens_y()));
 }
 
 void Manufactured::solution(double s, double* slab) const {
   const double from_end = s - equation_.depth.layers;
+  // u*(s) = mean + amplitude cos(omega (s - S)), the token waves included in the amplitude
   over_points([&](Index i, double mean, double omega, double amplitude) {
     slab[i] = mean + amplitude * std::cos(omega * from_end);  // du*/ds = 0 at s = S
   });
@@ -59,7 +62,8 @@ void Manufactured::source(int cell, double* slab) const {
   const DepthPoint at = cell_exit(cell, depth.layers, depth.cells);
   const double from_end = at.s - depth.layers, diffused = model_.largest_kappa() * laplacian();
   over_points([&](Index i, double, double omega, double amplitude) {
-    // c du*/ds - epsilon d2u*/ds2 - kappa Lap u*; attention and reaction are subtracted below.
+    // c du*/ds - epsilon d2u*/ds2 - kappa Lap u*, of which each derivative but the first is a multiple of the
+    // wave; alpha A and rho R are subtracted below.
     const double wave = amplitude * std::cos(omega * from_end);
     slab[i] = -equation_.speed * amplitude * omega * std::sin(omega * from_end) +
               equation_.epsilon * square(omega) * wave - diffused * wave;

@@ -37,7 +37,7 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
                             const Column<double>& u_bar, std::span<double> parameters) {
   const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
-  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i
+  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i, where increment_adjoint adds (G' - I)^T
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
@@ -51,26 +51,31 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
 }
 
 std::optional<StepLimit> LayerTerm::step_limit() const {
+  // Each row relaxes to G_i(u_{i-1}) at the rate c/h.
   return StepLimit{StepLimit::Kind::transport, speed_ / depth_.spacing(), "c dt/h"};
 }
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  // out_i += kappa Lap u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
   for (int i = cells.begin; i < cells.end; ++i) model_.add_field(part_, point(i), 1.0, u.at(i), out.at(i));
 }
 
 void FieldTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                             const Column<double>& out) {
+  // out_i += (dF_i/du) v_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
     model_.add_field_tangent(part_, point(i), 1.0, u.at(i), v.at(i), out.at(i));
 }
 
 void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                             const Column<double>& u_bar, std::span<double> parameters) {
+  // u_bar_i += (dF_i/du)^T w_i and parameters += (dF_i/dtheta)^T w_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
     model_.add_field_adjoint(part_, point(i), 1.0, u.at(i), w.at(i), u_bar.at(i), parameters);
 }
 
 int token_axes(const TokenLine& line) {
+  // `axes` in the step limits of docs/model.md, section 3
   return std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
 }
 
@@ -145,6 +150,7 @@ std::string sub_layer(const ModelSpec& spec, const std::string& to, const std::s
 }
 
 std::string layer_map_text(const ModelSpec& spec, bool diffusion) {
+  // The lines of G in docs/model.md, section 2: the state after each sub-layer is u, v, w, and G at the end.
   std::string text = "G(u; h): ";
   switch (spec.order) {
     case SubLayerOrder::sequential:

@@ -18,6 +18,7 @@ void ParameterLayout::add(bool held, const std::string& group, const std::string
                           std::vector<int> shape) {
   ParameterView view{group, name, std::move(shape), size_, whole_.views, whole_.size};
   const Index size = view.size();
+  // An array counts in the model whether this share holds it or not: `place` is the same on all ranks.
   ++whole_.views;
   whole_.size += size;
   if (!held) return;
@@ -42,6 +43,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   }
   if (spec.class_token) add("embedding", "class_token", {d});
   if (spec.vocabulary > 0) {
+    // The table of words also belongs to the rank whose head guesses words by it.
     held = share.embedding || share.words ||
            (share.head && spec.word_head.present && !spec.word_head.own_matrix);
     add("embedding", "words", {spec.vocabulary, d});
@@ -97,6 +99,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
     if (spec.word_head.own_matrix) add("word_head", "W", {spec.vocabulary, d});
     add("word_head", "b", {spec.vocabulary});
   }
+  // Every cell reads alpha and rho: they are in every share.
   alpha_ = size_;
   held = true;
   add("equation", "alpha", {1});
@@ -106,7 +109,9 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
 double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
   const double d = spec.width, f = spec.ffn;
   // The same arrays as in the constructor, counted in double.
+  // The reaction has gain and bias of a LayerNorm, W_1, b_1, W_2 and b_2.
   const double reaction = 2 * d + f * d + f + d * f + d;
+  // Four matrices of d x d with their biases, W_Q, W_K, W_V and W_O; their LayerNorm, the reaction, kappa.
   const double block =
       2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
   const auto only = [](bool there, double count) { return there ? count : 0.0; };

@@ -84,10 +84,12 @@ Readout::Readout(const Parameters& parameters, const SlabContext& context)
 }
 
 std::span<double> Readout::of_head(std::span<double> gradient) const {
+  // The gradient is summed over the line, and p is the same on all of its ranks: only one may contribute.
   return context_.line->rank() == 0 ? gradient : std::span<double>{};
 }
 
 void Readout::logits(const double* u, double* logits, ReadoutTape& tape) {
+  // p = pool_x N_f(u)(x),  z = W_h g + b_h with g of p (docs/model.md, section 7)
   if (head_.empty()) return;
   if (!norm_.empty()) {
     norm_.forward(context_.rows(), u, rows_.data(), tape.norm);
@@ -99,6 +101,7 @@ void Readout::logits(const double* u, double* logits, ReadoutTape& tape) {
 
 template <class Back>
 void Readout::unpool(double* u_bar, Back&& back) {
+  // u_bar = N_f'(u)^T (transpose of the pooling) p_bar
   spread(pooling_, context_, pooled_bar_, norm_.empty() ? u_bar : rows_.data());
   if (!norm_.empty()) back(rows_.data(), u_bar);
 }
@@ -117,6 +120,7 @@ void Readout::pull(const double* logits_bar, double* u_bar, std::span<double> gr
 
 void Readout::tangent(const Parameters& direction, const double* u_dot, double* logits_dot,
                       ReadoutTape& tape) {
+  // p_dot = pool_x (N_f'(u) u_dot + (dN_f/dtheta) theta_dot),  z_dot = (dz/dp) p_dot + (dz/dtheta) theta_dot
   if (!norm_.empty()) {
     norm_.tangent(direction, u_dot, rows_.data(), tape.norm);
     u_dot = rows_.data();
@@ -127,6 +131,7 @@ void Readout::tangent(const Parameters& direction, const double* u_dot, double* 
 
 void Readout::adjoint_tangent(const Parameters& direction, const double* logits_bar_dot, double* u_bar_dot,
                               std::span<double> gradient_dot, ReadoutTape& tape) {
+  // The pooling is linear: only head and N_f have second derivatives.
   head_.adjoint_tangent(direction, logits_bar_dot, pooled_bar_.data(), of_head(gradient_dot), tape.head);
   unpool(u_bar_dot, [&](const double* from, double* to) {
     norm_.adjoint_tangent(direction, from, to, gradient_dot, tape.norm);

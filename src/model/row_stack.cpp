@@ -19,6 +19,7 @@ using Rows = Eigen::Map<Matrix>;
 using ConstRows = Eigen::Map<const Matrix>;
 using Row = Eigen::Map<const Eigen::RowVectorXd>;
 
+// y = gain (x - mean(x)) / sigma + bias, row by row; the derivatives are in operators/layer_norm.hpp.
 class NormStage final : public RowStage {
  public:
   NormStage(const ModelSpec& spec, const std::string& prefix)
@@ -32,6 +33,7 @@ class NormStage final : public RowStage {
   }
   void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double> gradient) const override {
+    // layer_norm_adjoint adds to x_bar.
     std::fill_n(x_bar, Index{rows} * stride(), 0.0);
     layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, eps_, p.view(gain_).data(), 1.0,
                                x_bar, entries_of(p, gain_, gradient), entries_of(p, bias_, gradient));
@@ -131,6 +133,7 @@ void apply(HeadActivation activation, Index count, double* x, double* slope, dou
       std::fill_n(slope, count, 1.0);
       if (curvature != nullptr) std::fill_n(curvature, count, 0.0);
       return;
+    // GELU, x Phi(x) with the normal distribution Phi, or its approximation by tanh
     case HeadActivation::gelu_erf:
       return curvature != nullptr ? gelu_erf_curvature(x, slope, curvature, count)
                                   : gelu_erf(x, slope, count);
@@ -228,6 +231,7 @@ void RowStack::add(std::unique_ptr<RowStage> stage) {
 
 void RowStack::add(const HeadTransform& transform, const std::string& group) {
   if (!transform.present) return;
+  // g = N(act(T p + t)), of which act and N may be missing (docs/model.md, section 7)
   add(dense_stage(parameters_.layout, group + "/transform_W", group + "/transform_b"));
   add(activation_stage(transform.activation, out_));
   if (transform.norm) add(norm_stage(parameters_.spec, group + "/norm_"));
@@ -240,7 +244,7 @@ void RowStack::forward(int rows, const double* x, double* y, RowTape& tape) cons
     std::copy_n(x, size_of(rows, in_), y);
     return;
   }
-  // Each stage writes its result to where the tape keeps the input of the next one.
+  // x_{k+1} = S_k(x_k): each stage writes its result to where the tape keeps the input of the next one.
   tape.stages[0].x.assign(x, x + size_of(rows, in_));
   for (Index k = 0; k < std::ssize(stages_); ++k) {
     double* to = y;
@@ -258,7 +262,7 @@ void RowStack::backward(int rows, const double* y_bar, double* x_bar, Visit&& vi
     std::copy_n(y_bar, size_of(rows, in_), x_bar);
     return;
   }
-  // x_bar_k = S_k^T x_bar_{k+1}: two vectors take turns between y_bar and x_bar.
+  // x_bar_k = (dS_k/dx)^T x_bar_{k+1}: two vectors take turns between y_bar and x_bar.
   std::vector<double> from, to;
   for (Index k = std::ssize(stages_); k-- > 0;) {
     if (k > 0) to.resize(size_of(rows, stages_[k]->in()));
@@ -270,6 +274,7 @@ void RowStack::backward(int rows, const double* y_bar, double* x_bar, Visit&& vi
 void RowStack::adjoint(const double* y_bar, double* x_bar, std::span<double> gradient, RowTape& tape) const {
   backward(tape.rows, y_bar, x_bar, [&](Index k, const double* from, double* to) {
     auto& kept = tape.stages[k];
+    // The adjoint of every stage is kept: adjoint_tangent differentiates its pullback at this y_bar.
     kept.y_bar.assign(from, from + size_of(tape.rows, stages_[k]->out()));
     stages_[k]->adjoint(parameters_, tape.rows, kept.x.data(), from, to, gradient);
   });
@@ -288,6 +293,7 @@ void RowStack::tangent(const Parameters& direction, const double* x_dot, double*
     std::copy_n(x_dot, size_of(rows, in_), y_dot);
     return;
   }
+  // x_dot_{k+1} = (dS_k/dx) x_dot_k + (dS_k/dtheta) theta_dot; each x_dot_k is kept beside x_k.
   tape.stages[0].x_dot.assign(x_dot, x_dot + size_of(rows, in_));
   for (Index k = 0; k < std::ssize(stages_); ++k) {
     double* to = y_dot;
@@ -302,6 +308,7 @@ void RowStack::tangent(const Parameters& direction, const double* x_dot, double*
 
 void RowStack::adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
                                std::span<double> gradient_dot, const RowTape& tape) const {
+  // x_bar_dot_k = d/de (dS_k/dx)^T y_bar_k along (x_dot_k, theta_dot, y_bar_dot_k), from the last stage on
   backward(tape.rows, y_bar_dot, x_bar_dot, [&](Index k, const double* from, double* to) {
     const auto& kept = tape.stages[k];
     stages_[k]->adjoint_tangent(parameters_, direction, tape.rows, {kept.x.data(), kept.x_dot.data()},

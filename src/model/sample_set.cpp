@@ -11,6 +11,7 @@ namespace fluxformer {
 
 int Replica::largest_share(Index samples) const {
   const Index replicas = count;
+  // ceil(samples / replicas)
   return (samples + replicas - 1) / replicas;
 }
 
@@ -68,12 +69,14 @@ std::size_t SampleSet::batches() const {
 void SampleSet::for_batches(const std::function<void(const Batch&)>& visit) const {
   const auto shard = data::balanced_shard(size(), replica_.index, replica_.count);
   const Index step = capacity_;
+  // Each sample has the weight 1/N: the sum over all batches of all replicas is the mean over the N samples.
   const double weight = 1.0 / size();
   collectively(comm_, [&] {
     const Index count = shard.count;
     for (Index first = 0; first < count; first += step) {
       auto batch = empty_batch(*data_, capacity_);
       for (Index slot = 0; slot < step; ++slot) {
+        // The last batch is filled up by copies of its first sample with the weight 0.
         const bool filler = first + slot >= count;
         const Index position = shard.first + first + (filler ? 0 : slot);
         put_sample(*data_, members_[position], position, filler ? 0.0 : weight, slot, batch);

@@ -18,6 +18,7 @@ bool between(const std::string& word, char first, char last) {
 
 MaskVocabulary mask_vocabulary(const data::Dataset& data) {
   const auto words = data.words();
+  // The mask is a word of the data if one has such a name, else a new one behind the last.
   MaskVocabulary found{.size = data.vocabulary() + 1, .mask = data.vocabulary(), .added = true};
   for (const char* name : {data::Vocabulary::mask_word, "[MASK]"}) {
     const auto place = std::ranges::find(words, name);
@@ -43,6 +44,7 @@ WordMasking::WordMasking(const data::Dataset& data, double share)
 
 std::size_t WordMasking::count(Index words) const {
   if (words == 0) return 0;
+  // The share of the words, rounded, but at least one: every text with words has something to guess.
   return std::max(1L, std::lround(share_ * words));
 }
 
@@ -69,6 +71,8 @@ void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_cou
     double* const tokens = batch.input.data() + slot * each;
     const auto draw = draws.item(batch.key[slot]);
     const Index all = each / numbers;
+    // The draws of a sample have three ranges of indices: t for the order, all + t for what becomes of token
+    // t, 2 all + t for the word that replaces it.
     std::vector<std::size_t> places;
     for (Index t = 0; t < batch.length[slot]; ++t)
       if (ordinary_[tokens[t * numbers]] != 0) places.push_back(t);
@@ -79,6 +83,7 @@ void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_cou
     std::sort(places.begin(), places.end());
     for (const Index t : places) {
       double& token = tokens[t * numbers];
+      // With weights 1/N of the samples, the weights of all chosen words add up to 1 in the mean.
       batch.masked.push_back({static_cast<int>(slot), static_cast<int>(t), static_cast<int>(token),
                               batch.weight[slot] / mean_count});
       // 80 % become the mask, 10 % any ordinary word, 10 % stay.

@@ -6,6 +6,7 @@ void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab
   if (!active()) return;
   const auto& line = *context.line;
   const Index width = context.width;
+  // What is kept is divided by 1 - rate, so that the mean over masks is the number itself.
   const double kept = 1 / (1 - rate_);
   const auto threshold = static_cast<std::uint32_t>(rate_ * 4294967296.0);
   std::vector<std::uint32_t> bits(width);
@@ -25,6 +26,7 @@ void Dropout::apply(const SlabContext& context, std::uint64_t site, double* slab
 
 template <class T>
 void DroppedTerm<T>::mask(double* values) const {
+  // Layers l = 1, 2, ... have the sites 4 l + which; the embedding has 0.
   context_.dropout->apply(context_, 4 * layer_ + which_, values);
 }
 
@@ -45,6 +47,7 @@ template <class T>
 void DroppedTerm<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale,
                              double* out) {
   if (!active()) return term_.add_rhs(weights, u, scale, out);
+  // out += D scale A(u), with the mask D
   double* const value = fresh_branch();
   term_.add_rhs(weights, u, scale, value);
   mask(value);
@@ -55,6 +58,7 @@ template <class T>
 void DroppedTerm<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
                                  double scale, double* out) {
   if (!active()) return term_.add_tangent(weights, u, v, scale, out);
+  // out += D scale J v
   double* const value = fresh_branch();
   term_.add_tangent(weights, u, v, scale, value);
   mask(value);
@@ -64,6 +68,7 @@ void DroppedTerm<T>::add_tangent(const LayerWeights<const T>& weights, const dou
 template <class T>
 void DroppedTerm<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
                                  double scale, double* u_bar, const LayerWeights<double>* gradient) {
+  // u_bar += scale J^T D w, and the gradient likewise
   term_.add_adjoint(weights, u, active() ? masked(w) : w, scale, u_bar, gradient);
 }
 
@@ -71,6 +76,7 @@ template <class T>
 void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
                                      const double* base, double* out, TermTape& kept) {
   if (!active()) return keeping_.set_rhs_keeping(weights, u, scale, base, out, kept);
+  // out = base + D scale A(u): the activations kept are those of A.
   double* const value = fresh_branch();
   keeping_.set_rhs_keeping(weights, u, scale, value, value, kept);
   mask(value);

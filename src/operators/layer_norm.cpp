@@ -87,6 +87,8 @@ struct RowRegisters {
   }
   /// Becomes z; returns 1 / sigma.
   T normalise(const double* x, double eps) {
+    // z = (x - mean(x)) / sigma,  sigma = sqrt(mean((x - mean(x))^2) + eps). mean(x^2) - mean(x)^2 would lose
+    // digits where the mean is large.
     constexpr auto n = static_cast<T>(count * simd::lanes<T>);
     each([&](auto& v, Index j) { v = simd::load_rounded<T>(x + j); });
     const T mean = sum() / n;
@@ -108,6 +110,7 @@ void layer_norm(const double* x, Index x_stride, Index rows, Index width, double
   const bool done = in_registers<T>(width, [&](auto registers) {
     RowRegisters<T, registers()> z;
     for (Index r = 0; r < rows; ++r) {
+      // y = gain z + bias
       z.normalise(x + r * x_stride, eps);
       z.each([&](auto& v, Index j) {
         simd::store(y + r * y_stride + j, v * simd::load(gain + j) + simd::load(bias + j));
@@ -274,6 +277,7 @@ void layer_norm_full_tangent(const double* x, const double* x_dot, Index x_strid
     const T* __restrict z = row.z.data();
     const T* __restrict z_dot = row.z_dot.data();
     T* __restrict to = y_dot + r * y_stride;
+    // y_dot = gain_dot z + gain z_dot + bias_dot
     for (Index j = 0; j < width; ++j) to[j] = gain_dot[j] * z[j] + gain[j] * z_dot[j] + bias_dot[j];
   }
 }
@@ -296,6 +300,7 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_st
     const T* __restrict z_dot = row.z_dot.data();
     const T* __restrict from = w + r * w_stride;
     const T* __restrict from_dot = w_dot + r * w_stride;
+    // gain_bar_dot = sum over rows of w_dot z + w z_dot,  bias_bar_dot = sum of w_dot,  g = gain w
     for (Index j = 0; j < n; ++j) {
       gain_sum[j] += from_dot[j] * z[j] + from[j] * z_dot[j];
       bias_sum[j] += from_dot[j];
@@ -305,7 +310,8 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_st
     const T count = static_cast<T>(n);
     const T mean = sum(g, n) / count, mean_dot = sum(g_dot, n) / count, along = dot(z, g, n) / count;
     const T along_dot = dot(z_dot, g, n) / count + dot(z, g_dot, n) / count;
-    // x_bar = (g - mean(g) - z mean(z g)) / sigma varies through g and z, and through 1 / sigma.
+    // x_bar = (g - mean(g) - z mean(z g)) / sigma varies through g and z, and through 1 / sigma, with
+    // (1 / sigma)_dot = -mean(z e) / sigma.
     for (Index j = 0; j < n; ++j)
       g_dot[j] = row.inverse * (g_dot[j] - mean_dot - z_dot[j] * along - z[j] * along_dot -
                                 row.along * (g[j] - mean - z[j] * along));

@@ -44,6 +44,7 @@ int Batches::capacity() const {
 Batch Batches::at(long step) {
   const long epoch = step / per_epoch();
   if (epoch != epoch_) {
+    // Each epoch has a random order of its own; what does not fill a batch is left out.
     order_ = shuffled(members_.size(), seed_, "order", epoch);
     epoch_ = epoch;
   }
@@ -59,6 +60,7 @@ Batch Batches::at(long step) {
     const bool filler = slot >= count;
     const Index position = shard.first + (filler ? 0 : slot);
     const Index index = members_[order_[first + position]];
+    // Keyed by step and place in the global batch: draws do not depend on the ranks that share it.
     const long key = step * global_ + position;
     put_sample(data_, index, key, filler ? 0.0 : 1.0 / global_, slot, batch);
     if (augment_ > 0)

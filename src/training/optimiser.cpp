@@ -60,6 +60,8 @@ std::vector<double> Optimiser::preconditioner() const {
 
 double Optimiser::stability_threshold() const {
   const auto& s = settings_;
+  // Beyond this value of rate times lambda_max, gradient descent with momentum m, or Adam, is unstable on a
+  // quadratic loss (docs/model.md, section 9).
   return s.method == Method::sgd ? 2 * (1 + s.momentum) : 2 * (1 + s.beta1) / (1 - s.beta1);
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 /// Number of forward passes before the first backward pass, without the one of that micro-batch itself.
 int warm_up(PipelineSchedule schedule, int stage, int stages, int micro_batches) {
+  // 1F1B: stage p of P, counted from 0, has P - 1 - p stages above it. So many micro-batches go up before it
+  // takes one up and one down in turns.
   return schedule == PipelineSchedule::gpipe ? micro_batches : std::min(micro_batches, stages - 1 - stage);
 }
 
@@ -33,6 +35,7 @@ std::vector<Pass> passes_of(PipelineSchedule schedule, int stage, int stages, in
 }
 
 int most_in_flight(PipelineSchedule schedule, int stage, int stages, int micro_batches) {
+  // A slot is free again after the backward pass of its micro-batch, which the next forward pass waits for.
   return std::min(micro_batches, warm_up(schedule, stage, stages, micro_batches) + 1);
 }
 
@@ -67,6 +70,7 @@ void fill_up(std::vector<T>& list, Index count) {
 }  // namespace
 
 int micro_batch_size(int samples, int micro_batches) {
+  // ceil(samples / micro_batches)
   return (samples + micro_batches - 1) / micro_batches;
 }
 
@@ -76,6 +80,7 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
   const Index size = micro_batch_size(samples, micro_batches);
   std::vector<Batch> cut;
   for (int k = 0; k < micro_batches; ++k) {
+    // Micro-batch k has the samples first .. first + count - 1, of which `each` numbers are the tokens.
     const auto shard = data::balanced_shard(samples, k, micro_batches);
     const Index first = shard.first, count = shard.count;
     Batch micro{.input = part(batch.input, first * each, count * each),
@@ -86,6 +91,7 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
     for (auto word : batch.masked) {
       const Index slot = word.sample;
       if (slot < first || slot >= first + count) continue;
+      // A word to guess goes with its sample, which is counted from the first of the micro-batch.
       word.sample -= first;
       micro.masked.push_back(word);
     }

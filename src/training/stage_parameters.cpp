@@ -43,6 +43,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
   // An array belongs to the first stage that holds it.
   for (const auto& [place, who] : holders) owner_.push_back(who.front());
   const bool writes = mpi::is_root(ranks.stage);
+  // held_: where this rank's arrays stand in the model; owned_: those of them that belong to its stage.
   held_.size = written_.size = parameters.layout.size_of_model();
   io::FlatPart own;
   for (const auto& view : parameters.layout.views()) {
@@ -124,6 +125,7 @@ std::vector<double> StageParameters::gathered(std::span<const double> mine) cons
   for (int stage = 0; stage < stages(); ++stage) {
     const double* const from = of_stage(stage, mine);
     if (from == nullptr) continue;
+    // Stages that share an array hold the same numbers: it does not matter which of them is copied last.
     for (const auto& view : layout_of(stage).views())
       std::copy_n(from + view.offset, view.size(), whole.begin() + view.offset_in_model);
   }

@@ -8,11 +8,11 @@
 namespace fluxformer {
 namespace {
 
-/// log(1 + exp(raw)), without overflow.
+/// log(1 + exp(raw)) = raw + log(1 + exp(-raw)): the exponential never exceeds 1.
 double softplus(double raw) {
   return raw > 0 ? raw + std::log1p(std::exp(-raw)) : std::log1p(std::exp(raw));
 }
-/// log(exp(value) - 1), value > 0.
+/// log(exp(value) - 1) = value + log(1 - exp(-value)), value > 0, without overflow.
 double softplus_inverse(double value) {
   return value + std::log(-std::expm1(-value));
 }
@@ -61,6 +61,7 @@ void Trainable::apply(std::span<double> raw, std::span<double> values, double la
     from = j + 1;
     if (kinds_[j] == EntryKind::frozen) continue;
     values[j] = softplus(raw[j]);
+    // kappa stays at its limit, and the variable does not run away beyond it.
     if (values[j] <= largest_kappa) continue;
     raw[j] = softplus_inverse(largest_kappa);
     values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
@@ -83,6 +84,7 @@ std::vector<double> Trainable::curvature(std::span<const double> values,
   for (const Index j : special_) {
     if (kinds_[j] != EntryKind::softplus) continue;
     // kappa = softplus(r): dkappa/dr = s = 1 - exp(-kappa), the sigmoid of r, and d2kappa/dr2 = s (1 - s).
+    // diagonal = d2kappa/dr2 dJ/dkappa (docs/model.md, section 9)
     const double slope = -std::expm1(-values[j]);
     diagonal[j] = slope * std::exp(-values[j]) * gradient[j];
   }

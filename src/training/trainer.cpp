@@ -96,7 +96,8 @@ StepReport Trainer::step(const Batch& batch) {
   double sums[3] = {own.loss, own.depth_loss, own.correct};
   sum_over_ranks(sums, ranks_.all);
   sum_.finish();
-  // J = loss + depth loss + penalty; the gradient becomes that of J with respect to the variables.
+  // J = loss + depth loss + penalty (docs/model.md, section 7); the gradient becomes that of J with respect
+  // to the variables: dJ/dr = dtheta/dr dJ/dtheta.
   report.loss = sums[0];
   report.depth_loss = sums[1];
   report.accuracy = sums[2];
@@ -111,7 +112,7 @@ StepReport Trainer::step(const Batch& batch) {
         "step " + std::to_string(report.step) + " of the training: the " +
         (std::isfinite(report.loss) ? "gradient" : "loss") +
         " is not finite; a smaller train.rate, a longer train.warm_up or train.clip may help");
-  // A gradient longer than `clip` is scaled to that length.
+  // A gradient longer than `clip` is scaled to that length: g := g clip / |g|, |g| that of the whole model.
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   // theta from the variables, and the kept weights of the model from theta.
@@ -153,6 +154,7 @@ OptimiserRecord Trainer::optimiser(Preconditioner which) const {
   OptimiserRecord record{settings_.schedule.rate(steps()), optimiser_.stability_threshold(), {}};
   if (which == Preconditioner::left_out) return record;
   const auto mine = optimiser_.preconditioner();
+  // Each stage has the diagonal of its own parameters.
   if (!mine.empty()) record.preconditioner = stages_.gathered(mine);
   return record;
 }

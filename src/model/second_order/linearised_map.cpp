@@ -36,6 +36,7 @@ LinearisedMap::LinearisedMap(const Parameters& parameters, const Parameters& dir
       sum_bar_(context.size()),
       other_(context.size()) {
   spec_.validate();
+  // A term without a second derivative is refused here rather than in the first pass.
   for (const auto& sub : sub_layers_)
     for (auto* const term : sub.terms) (void)second_order(term).make_linearisation();
 }
@@ -103,7 +104,7 @@ void LinearisedMap::pull(const SubLayer<double>& sub, LinearisedSubLayer& tape, 
 
 void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, const NormAdjoint& norm,
                              const TermCall& apply) {
-  // For each sub-layer, last to first: sum_bar from result_bar by the normalisation, then x_bar by the
+  // For each sub-layer, last to first: sum_bar = N'(sum)^T result_bar, then x_bar from sum_bar by the
   // transposed flow.
   const double* result_bar = w;
   for (Index j = std::ssize(sub_layers_); j-- > 0;) {
@@ -114,6 +115,7 @@ void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, con
       norm(sub, mine, result_bar, sum_bar_.data());
       sum_bar = sum_bar_.data();
     }
+    // Two slabs take turns between the sub-layers; the first sub-layer writes to u_bar.
     double* const to = j == 0 ? u_bar : j % 2 == 1 ? state_.data() : other_.data();
     pull(sub, mine, sum_bar, to, apply);
     result_bar = to;
@@ -122,7 +124,8 @@ void LinearisedMap::pull_all(CellTape& tape, const double* w, double* u_bar, con
 
 void LinearisedMap::forward(const DepthPoint& at, double h, const double* u, double* v, CellTape& tape) {
   make_room(tape, h);
-  // v = N(sum), sum = (residual) u + the flow; u of every evaluation is kept.
+  // For each sub-layer sum = (residual) u + step T(u), or the midpoint rule, and v = N(sum); the argument of
+  // every evaluation of T is kept.
   const auto theta = weights_.at(at);
   const double* from = u;
   for (Index j = 0; j < std::ssize(sub_layers_); ++j) {
@@ -143,7 +146,8 @@ void LinearisedMap::forward(const DepthPoint& at, double h, const double* u, dou
 void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_bar, std::span<double> gradient,
                              CellTape& tape) {
   const auto theta = weights_.at(at);
-  // w_bar = (dG/du)^T w; the adjoint w of every evaluation is kept for the tangent of this pass.
+  // u_bar = (dG/du)^T w, gradient += (dG/dtheta)^T w; the adjoint at every evaluation is kept for the tangent
+  // of this pass.
   const auto bar = weights_.begin_gradient(at, gradient);
   const Index size = context_.size();
   pull_all(
@@ -162,8 +166,8 @@ void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_ba
 }
 
 void LinearisedMap::tangent(const DepthPoint& at, const double* u_dot, double* v_dot, CellTape& tape) {
-  // sum_dot = (residual) u_dot + T'(u) u_dot + (dT/dtheta) theta_dot,  v_dot = N' sum_dot + (dN/dtheta)
-  // theta_dot
+  // sum_dot = (residual) u_dot + step (T'(u) u_dot + (dT/dtheta) theta_dot), or the midpoint rule
+  // v_dot = N'(sum) sum_dot + (dN/dtheta) theta_dot
   const auto theta = weights_.at(at);
   const auto theta_dot = weights_dot_.at(at);
   const double* from = u_dot;
@@ -187,7 +191,8 @@ void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, 
                                      std::span<double> gradient_dot, CellTape& tape) {
   const auto theta = weights_.at(at);
   const auto theta_dot = weights_dot_.at(at);
-  // d/de of T'(u; theta)^T w along (u_dot, theta_dot, w_dot), and the same for N
+  // d/de of (T'(u; theta)^T w, (dT/dtheta)^T w) along (u_dot, theta_dot, w_dot) for every evaluation, and the
+  // same for N (docs/model.md, section 9)
   const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
   pull_all(
       tape, w_dot, u_bar_dot,
@@ -208,7 +213,7 @@ void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, 
 void LinearisedMap::gauss_newton(const DepthPoint& at, const double* w_dot, double* u_bar_dot,
                                  std::span<double> gradient_dot, CellTape& tape) {
   const auto theta = weights_.at(at);
-  // T'(u)^T w_dot alone: u and theta do not move.
+  // T'(u)^T w_dot and (dT/dtheta)^T w_dot alone: u, theta and w stay as they are.
   const auto bar_dot = weights_.begin_gradient(at, gradient_dot);
   pull_all(
       tape, w_dot, u_bar_dot,

@@ -50,6 +50,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
     map_.forward(point(cell), step_, slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
+  // w_M = dL/du_M; the gradient gets the share of the readout.
   const auto result =
       task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task, Task::KeepFor::products);
   slab_.swap(other_slab_);
@@ -58,6 +59,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
     map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient, tape.cells[cell - 1]);
     slab_.swap(other_slab_);
   }
+  // gradient += (du_0/dtheta)^T w_0
   embedding_.adjoint(batch.input.data(), slab_.data(), gradient, tape.embedding);
   return result;
 }
@@ -73,6 +75,7 @@ void LossHessian::multiply(Curvature part, std::span<const double> direction, st
 void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> product) {
   const auto& batch = tape.batch;
   context_.mask.length = batch.length;
+  // u_dot_0 = (du_0/dtheta) theta_dot: the input itself does not move.
   embedding_.tangent(direction_, batch.input.data(), slab_.data(), tape.embedding);
   // u_dot_i = (dG_i/du) u_dot_{i-1} + (dG_i/dtheta) theta_dot
   for (int cell = 1; cell <= depth_.cells; ++cell) {
@@ -86,8 +89,9 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
 }
 
 void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
-  // w_dot_{i-1}: the derivative of (dG_i/du)^T w_i for H, a plain adjoint of w_dot_i for the Gauss-Newton
-  // part.
+  // H:    w_dot_{i-1} = d/de (dG_i/du)^T w_i,  product += d/de (dG_i/dtheta)^T w_i
+  //       along (u_dot_{i-1}, theta_dot, w_dot_i)
+  // H_o:  w_dot_{i-1} = (dG_i/du)^T w_dot_i,   product += (dG_i/dtheta)^T w_dot_i
   for (int cell = depth_.cells; cell >= 1; --cell) {
     auto& kept = tape.cells[cell - 1];
     if (part == Curvature::hessian)

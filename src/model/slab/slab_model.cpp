@@ -70,6 +70,7 @@ SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context
 template <class T>
 void SlabModel<T>::refresh() {
   weights_.refresh();
+  // Token diffusion takes part only where kappa > 0, and training may change that.
   kappa_ = KappaRange(parameters_);
   sub_layers_ = terms_.compose(kappa_.largest);
 }
@@ -120,7 +121,8 @@ void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, d
   auto* const t = term(part);
   if (t == nullptr) return;
   if (!projected(part)) return t->add_tangent(weights_at(at), u, v, scale, out);
-  // The derivative of P f along v: P f' v - (y' y^T + y y'^T) f with y' = P v / |u|.
+  // The derivative of P f along v, with f' = scale part'(u) v and y' = P v / |u|:
+  //   P f' - (y' y^T + y y'^T) f
   const auto theta = weights_at(at);
   double* const f = buffer(0);
   double* const df = buffer(1);
@@ -145,7 +147,7 @@ void SlabModel<T>::add_field_adjoint(FieldTermKind part, const DepthPoint& at, d
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
-  // On the sphere the term is P f: u_bar += f'^T P w + (d(P f)/du at fixed f)^T w.
+  // On the sphere the term is P f, and P is symmetric: u_bar += f'^T P w + (d(P f)/du at fixed f)^T w.
   const double* outer = w;
   if (projected(part)) {
     double* const f = buffer(0);
@@ -170,7 +172,7 @@ void SlabModel<T>::add_diffusion_diagonal(const DepthPoint& at, double scale, do
 
 template <class T>
 void SlabModel<T>::attention_state(const DepthPoint& at, double h, const double* u, double* v) {
-  // Attention is the first sub-layer, or follows half of the reaction.
+  // Attention is in the first sub-layer, or follows v = N((residual) u + h/2 rho R(u)) in macaron.
   if (spec().order != SubLayerOrder::macaron) {
     std::copy_n(u, context_.size(), v);
     return;
@@ -180,6 +182,7 @@ void SlabModel<T>::attention_state(const DepthPoint& at, double h, const double*
 
 template <class T>
 void SlabModel<T>::attention_matrix(const DepthPoint& at, double h, const double* u, double* k) {
+  // attention_state works in buffer 0.
   attention_state(at, h, u, buffer(1));
   terms_.attention().matrix(weights_at(at), buffer(1), k);
 }
@@ -212,6 +215,7 @@ void SlabModel<T>::add_flow_tangent(const SubLayer<T>& sub, const Weights& theta
     for (auto* term : sub.terms) term->add_tangent(theta, u, v, step, k);
     return;
   }
+  // half = v + step/2 T'(u) v, the tangent of m
   Buffer half(v, v + context_.size());
   for (auto* term : sub.terms) term->add_tangent(theta, u, v, step / 2, half.data());
   const double* const from = midpoint(sub, theta, step, u);
@@ -231,6 +235,7 @@ void SlabModel<T>::add_flow_adjoint(const SubLayer<T>& sub, const Weights& theta
   Buffer half(context_.size(), 0.0);
   const double* const from = midpoint(sub, theta, step, u);
   for (auto* term : sub.terms) term->add_adjoint(theta, from, k_bar, step, half.data(), gradient);
+  // half is m_bar: m depends on u directly and through T(u).
   for (Index j = 0; j < std::ssize(half); ++j) u_bar[j] += half[j];
   for (auto* term : sub.terms) term->add_adjoint(theta, u, half.data(), step / 2, u_bar, gradient);
 }
@@ -238,6 +243,7 @@ void SlabModel<T>::add_flow_adjoint(const SubLayer<T>& sub, const Weights& theta
 template <class T>
 void SlabModel<T>::advance(const SubLayer<T>& sub, const Weights& theta, double h, const double* u, double* z,
                            double* v) {
+  // z = (residual) u + flow(u),  v = N(z)
   if (spec().residual)
     std::copy_n(u, context_.size(), z);
   else
@@ -255,8 +261,8 @@ void SlabModel<T>::add_map(const DepthPoint& at, double h, double scale, const d
     for (Index j = 0; j < size; ++j) out[j] += scale * (v[j] - base[j]);
   };
   const auto& last = sub_layers_.back();
-  // out += scale (G(u) - base). If the last sub-layer is v + step T(v), its flow can be added to `out` as it
-  // is.
+  // out += scale (G(u) - base). If the last sub-layer is v + step T(v), then G(u) - base = (v - base) +
+  // step T(v), and its flow can be added to `out` as it is.
   const bool additive = spec().residual && last.after == After::nothing;
   const double* v = u;
   Index next = 0;
@@ -289,6 +295,7 @@ void SlabModel<T>::increment_tangent(const DepthPoint& at, double h, const doubl
   std::copy_n(u, size, state);
   std::copy_n(v, size, out);
   for (const auto& sub : sub_layers_) {
+    // z_dot = (residual) v + step T'(u) v (or the midpoint rule),  v := N'(z) z_dot,  u := N(z)
     advance(sub, theta, h, state, z, next);
     if (spec().residual)
       std::copy_n(out, size, z_dot);
@@ -332,6 +339,7 @@ void SlabModel<T>::increment_adjoint(const DepthPoint& at, double h, const doubl
       std::fill_n(v_bar, size, 0.0);
     add_flow_adjoint(sub_layers_[j], theta, sub_layers_[j].fraction * h, buffer(2 * j), z_bar, v_bar, g);
   }
+  // u_bar += G'^T w - w
   for (Index j = 0; j < size; ++j) u_bar[j] += v_bar[j] - w[j];
   if (wanted) weights_.finish_gradient(at, parameters);
 }
@@ -370,6 +378,7 @@ void SlabModel<T>::add_kept_adjoint(SubLayerTape<T>& held, const Weights& theta,
                                     const double* sum_bar, const double* base, double* u_bar,
                                     const LayerWeights<double>* gradient) {
   for (const auto& part : held.parts) {
+    // u_bar = base + step T'(u)^T sum_bar, term by term as in add_keeping
     if (part.keeping != nullptr) {
       part.keeping->set_adjoint_kept(theta, u, sum_bar, step, base, u_bar, gradient, *part.kept);
     } else {
@@ -407,6 +416,7 @@ void SlabModel<T>::field_adjoint(const DepthPoint& at, double scale, const doubl
   LayerWeights<double> gradient;
   const bool wanted = !parameters.empty();
   if (wanted) gradient = weights_.begin_gradient(at, parameters);
+  // u_bar = scale F'(u)^T w
   std::fill_n(u_bar, context_.size(), 0.0);
   add_kept_adjoint(kept[0], theta, scale, u, w, u_bar, u_bar, wanted ? &gradient : nullptr);
   if (wanted) weights_.finish_gradient(at, parameters);

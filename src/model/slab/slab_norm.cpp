@@ -47,6 +47,8 @@ void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& theta, const
     if (after == After::sphere) sphere_tangent(z, v, rows, width);
     return;
   }
+  // v_dot = gain (e - y mean(y e)), row by row, with sigma = sqrt(variance + eps),
+  // y = (z - mean(z)) / sigma and e = (z_dot - mean(z_dot)) / sigma
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   layer_norm_tangent<double>(z, z_dot, d, rows, width, eps, gain.data(), v, d);
 }
@@ -63,6 +65,8 @@ void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& theta, const
     return;
   }
   const auto& [gain, bias, eps] = load(after, theta, weights_);
+  // z_bar = (g - mean(g) - y mean(y g)) / sigma, g = gain v_bar, with y and sigma as in the tangent;
+  // gain_bar += y v_bar and bias_bar += v_bar, summed over the rows
   const auto bar = gradient != nullptr ? norm_weights(after, *gradient) : NormWeights<double>{};
   std::fill_n(z_bar, context_.size(), 0.0);
   layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, eps, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
@@ -73,6 +77,7 @@ void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& theta,
                                const LayerWeights<const T>& theta_dot, const double* z, const double* z_dot,
                                double* v_dot) {
   if (after == After::nothing || after == After::sphere) return tangent(after, theta, z, z_dot, v_dot);
+  // v_dot = gain y_dot + gain_dot y + bias_dot, row by row, with y_dot = e - y mean(y e) as in the tangent
   const Index d = context_.width;
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   const auto& along = load(after, theta_dot, direction_);
@@ -88,6 +93,7 @@ void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& thet
   const int rows = context_.rows(), width = context_.width;
   const Index d = width;
   if (after == After::nothing) {
+    // The identity: z_bar_dot = v_bar_dot.
     std::copy_n(v_bar_dot, context_.size(), z_bar_dot);
     return;
   }
@@ -97,6 +103,7 @@ void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& thet
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   const auto& along = load(after, theta_dot, direction_);
   const auto bar_dot = norm_weights(after, gradient_dot);
+  // d/de of the adjoint of LayerNorm along (z_dot, gain_dot, v_bar_dot); the bias has no part in it.
   std::fill_n(z_bar_dot, context_.size(), 0.0);
   layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, eps, gain.data(),
                                      along.gain.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain,

@@ -41,6 +41,7 @@ template <class T>
 template <class Branch>
 SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, Index which) {
   if (context_.dropout == nullptr) return &term;
+  // Numbers of the masks within a layer: 0 attention, 1 reaction, 2 the first half of macaron.
   auto& place = dropped_[which];
   if (place == nullptr) place = std::make_unique<DroppedTerm<T>>(term, context_, layer_, which);
   return place.get();
@@ -67,19 +68,23 @@ std::vector<SubLayer<T>> SlabTerms<T>::compose(double largest_kappa) {
         "earlier tokens");
   const bool post = spec_.norm == Norm::post, sphere = spec_.norm == Norm::sphere;
   const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
-  // mixing = kappa Lap u + alpha A(u); the reaction is a sub-layer of its own, or half of one before and
-  // after (macaron).
+  // The lines of G in docs/model.md, section 2, with `mixing` = kappa Lap u + alpha A(u). The normalisation
+  // after a sub-layer, N, is the identity for the norms pre and none; without residual the first u, v or w of
+  // each line is missing.
   std::vector<SlabTerm<T>*> mixing;
   if (largest_kappa > 0) mixing.push_back(diffusion_.get());
   mixing.push_back(term(FieldTermKind::attention));
   switch (spec_.order) {
     case SubLayerOrder::sequential:
+      // v = N(u + h (kappa Lap u + alpha A(u))),  G = N(v + h rho R(v))
       return {{mixing, 1.0, after(After::attention_norm)},
               {{term(FieldTermKind::reaction)}, 1.0, after(After::reaction_norm)}};
     case SubLayerOrder::parallel:
+      // G = N(u + h (kappa Lap u + alpha A(u) + rho R(u)))
       mixing.push_back(term(FieldTermKind::reaction));
       return {{mixing, 1.0, after(After::attention_norm)}};
     case SubLayerOrder::macaron:
+      // v = N(u + h/2 rho R(u)),  w = N(v + h (kappa Lap v + alpha A(v))),  G = N(w + h/2 rho R(w))
       return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
               {mixing, 1.0, after(After::attention_norm)},
               {{term(FieldTermKind::reaction)}, 0.5, after(After::reaction_norm)}};

@@ -61,6 +61,7 @@ std::unique_ptr<TaskTape> ClassTask::make_tape() const {
 Evaluation ClassTask::finish(const Batch& batch, const TaskTape& tape, bool with_gradient) {
   Evaluation result;
   if (with_gradient) logits_bar_.resize(tape.logits.size());
+  // L = sum_b w_b L(z_b, label_b),  z_bar_b = w_b dL/dz_b
   for (Index b = 0; b < std::ssize(batch.label); ++b) {
     const Index at = b * classes_;
     const double weight = batch.weight[b];
@@ -83,6 +84,7 @@ Evaluation ClassTask::gradient(const Batch& batch, const double* u, double* u_ba
   auto& read = of(tape).read;
   readout_.logits(u, tape.logits.data(), read);
   const auto result = finish(batch, tape, true);
+  // u_bar = (dz/du)^T z_bar,  gradient += (dz/dtheta)^T z_bar
   if (keep_for == KeepFor::products)
     readout_.adjoint(logits_bar_.data(), u_bar, gradient, read);
   else
@@ -94,6 +96,7 @@ void ClassTask::product(Curvature part, const Batch& batch, const Parameters& di
                         double* u_bar_dot, std::span<double> product, TaskTape& tape) {
   auto& read = of(tape).read;
   logits_dot_.resize(tape.logits.size());
+  // z_dot = (dz/du) u_dot + (dz/dtheta) theta_dot
   readout_.tangent(direction, u_dot, logits_dot_.data(), read);
   const Index count = classes_;
   // z_bar_dot = w_b (d2L/dz2) z_dot for each sample
@@ -102,6 +105,7 @@ void ClassTask::product(Curvature part, const Batch& batch, const Parameters& di
     if (batch.weight[b] != 0)
       loss_curvature(loss_, tape.logits.data() + b * count, classes_, batch.weight[b],
                      logits_dot_.data() + b * count, logits_bar_.data() + b * count);
+  // H: u_bar_dot = d/de (dz/du)^T z_bar by the product rule;  H_o: (dz/du)^T z_bar_dot alone
   if (part == Curvature::hessian)
     readout_.adjoint_tangent(direction, logits_bar_.data(), u_bar_dot, product, read);
   else
@@ -111,6 +115,7 @@ void ClassTask::product(Curvature part, const Batch& batch, const Parameters& di
 void ClassTask::pull_output(const Batch& batch, Index sample, int c, double* u_bar,
                             std::span<double> gradient, const TaskTape& tape) {
   const Index count = classes_;
+  // z_bar = column c of B, with B B^T = w_b d2L/dz2, in the place of this sample and 0 elsewhere
   logits_bar_.assign(tape.logits.size(), 0.0);
   loss_curvature_factor(loss_, tape.logits.data() + sample * count, classes_, batch.weight[sample], c,
                         logits_bar_.data() + sample * count);

@@ -65,6 +65,7 @@ std::unique_ptr<TaskTape> WordTask::make_tape() const {
 
 void WordTask::read(const Batch& batch, const double* u, Tape& tape) {
   const auto& line = *context_.line;
+  // The local number of each token of the line, -1 on other ranks: a rank guesses the words of its tokens.
   std::vector<int> local(line.tokens(), -1);
   for (int token = 0; token < line.block().count(); ++token)
     local[line.global_index(line.rank(), token)] = token;
@@ -97,6 +98,7 @@ Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const Parameters& p) cons
 
 void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
   const Index width = context_.width;
+  // The transpose of gather: rows of the slab without a target get 0.
   std::fill_n(slab, context_.size(), 0.0);
   for (Index k = 0; k < std::ssize(tape.targets); ++k)
     std::copy_n(rows.begin() + k * width, width, slab + tape.targets[k].row * width);
@@ -172,6 +174,7 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
   const int d = context_.width, words = parameters_.spec.vocabulary;
   Rows weights_bar(gradient.data() + matrix_, words, d);
   std::vector<double> g_bar(tape.g.size());
+  // guess turns the logits z into p in place; z_bar = weight (p - q) then takes the place of p.
   const auto result = guess(tape, [&](Eigen::Index first, const ConstRows& g, Matrix& z) {
     for (Eigen::Index k = 0; k < g.rows(); ++k) {
       const auto& target = tape.targets[first + k];
@@ -219,6 +222,7 @@ void WordTask::product(Curvature part, const Batch&, const Parameters& direction
       double *const p = z.row(k).data(), *const along = z_dot.row(k).data();
       to_probabilities(p, count_of);
       const double mean = simd::sum_over<double>(count_of, [p, along](auto at) { return at(p) * at(along); });
+      // z_bar_dot = weight p (z_dot - p . z_dot)
       for (Index c = 0; c < count_of; ++c) along[c] = target.weight * p[c] * (along[c] - mean);
       to_adjoint(p, count_of, target.word, loss_.smoothing, target.weight);
     }

@@ -18,11 +18,14 @@ Index samples_at_a_time(const SlabContext& context, Index number_size) {
   Index most_tokens = 0;
   for (int rank = 0; rank < context.line->size(); ++rank)
     most_tokens = std::max(most_tokens, Index{context.line->block(rank).count()});
+  // N(u), q, k, v, mix and what W_Q or W_O makes: six matrices of tokens x width.
   const Index per_sample = 6 * most_tokens * context.width * number_size;
   const Index all = context.samples, width = context.width;
+  // W_Q, W_K, W_V and W_O have 4 d^2 numbers.
   const Index rows = 4 * width * width * number_size > cache ? 1024 : 1;
   const Index least = (rows + most_tokens - 1) / most_tokens;
   const Index fit = std::min(std::max(cache / per_sample, least), all);
+  // Chunks of equal size, up to one sample.
   const Index chunks = (all + fit - 1) / fit;
   return (all + chunks - 1) / chunks;
 }
@@ -30,6 +33,7 @@ Index samples_at_a_time(const SlabContext& context, Index number_size) {
 template <class T>
 HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& settings) {
   const Index channels = context.width / settings.heads;
+  // l2: -|q - k|^2 / 2 = q . k - |k|^2 / 2 - |q|^2 / 2, of which the last is the same in a row and drops out.
   return {.channels = channels,
           .scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(channels)) : T(1),
           .causal = context.mask.causal,
@@ -89,6 +93,7 @@ AttentionForward<T> AttentionChunk<T>::make_forward() const {
 
 template <class T>
 void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
+  // From [token][sample][channel] of the slab to [sample][token][channel] of the chunk.
   for_samples([&](Index from, Index to) {
     for (Index t = 0; t < tokens; ++t, from += context.row(), to += width)
       for (Index c = 0; c < width; ++c) y[to + c] = static_cast<T>(scale * slab[from + c]);
@@ -98,6 +103,7 @@ void AttentionChunk<T>::gather(const double* slab, double scale, T* y) const {
 template <class T>
 void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, const double* base,
                                 double* out) const {
+  // out = base + scale (rows + bias), back to [token][sample][channel]
   for_samples([&](Index to, Index from) {
     for (Index t = 0; t < tokens; ++t, to += context.row(), from += width)
       if (bias != nullptr)
@@ -109,6 +115,7 @@ void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, cons
 
 template <class T>
 void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
+  // x = N(u) for the norm pre, else u itself, rounded to T
   if (!settings.layer_norm) return gather(u, 1.0, y);
   for_samples([&](Index from, Index to) {
     layer_norm(u + from, context.row(), tokens, width, weights.eps, weights.gain, weights.bias, y + to,
@@ -143,6 +150,7 @@ void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const 
 template <class T>
 void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const {
   const Index dh = shape.channels;
+  // out[h][i] = factor sum over the channels c of head h of k[i][c] other[i][c]
   for (Index i = 0; i < rows(); ++i)
     for (Index h = 0; h < heads; ++h) {
       const Index at = i * 2 * width + h * dh;
@@ -176,6 +184,7 @@ template <class T>
 Index AttentionChunk<T>::real_items(const std::vector<int>& index, Index sample) const {
   if (context.mask.length.empty()) return std::ssize(index);
   const int length = context.mask.length[first_ + sample];
+  // Indices increase, so that the real tokens come first.
   return std::lower_bound(index.begin(), index.end(), length) - index.begin();
 }
 
@@ -229,6 +238,8 @@ void AttentionChunk<T>::set_beta(Side side, const std::vector<T>* other) {
 
 template <class T>
 std::vector<T> AttentionChunk<T>::plan_offset(int step) const {
+  // log P = logit + beta + offset. Rows have the offset f_x, columns g_y and for l2 also -|k_y|^2 / 2, since
+  // their logits leave out the norm of the key that stays.
   std::vector<T> offset = potential[step];
   if (step % 2 == 1 && settings.kernel == Kernel::l2)
     for (Index i = 0; i < std::ssize(offset); ++i) offset[i] -= half_norm[i];

@@ -17,7 +17,7 @@ template <class T>
 template <class Start, class F>
 void HeadKernel<T>::for_blocks(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Start&& start,
                                F&& f) const {
-  // Tiles of equal size, in whole registers.
+  // As few tiles as hold at most 128 queries each, of equal size but rounded up to whole registers.
   constexpr Index width = simd::lanes<T>;
   const Index tiles = (queries.count + most_tokens - 1) / most_tokens;
   const Index even = (queries.count + tiles - 1) / std::max(tiles, Index{1});
@@ -36,6 +36,7 @@ template <class T>
 template <class F>
 void HeadKernel<T>::for_hidden(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const Block& at,
                                F&& f) const {
+  // All queries of the block see the keys before `open`: only later ones are tested.
   for (Index y = at.open; y < at.end; ++y)
     for (Index lane = 0; lane < at.tokens; ++lane)
       if (keys.index[y] > queries.index[at.first + lane]) f(lane, y - at.begin);
@@ -82,6 +83,7 @@ typename HeadKernel<T>::Block HeadKernel<T>::visible(const QueryBlock<T>& querie
 template <class T>
 void HeadKernel<T>::dots(const Block& at, Index key_stride, const T* of_keys, Index query_stride,
                          const T* of_queries, InsertMode into, T* m) {
+  // m[y][x] = (or +=) sum_c of_keys[y][c] of_queries[c][x]
   dots_({.rows = at.keys(),
          .columns = at.tokens,
          .depth = shape_.channels,
@@ -95,6 +97,7 @@ void HeadKernel<T>::dots(const Block& at, Index key_stride, const T* of_keys, In
 template <class T>
 void HeadKernel<T>::mix(const Block& at, Index key_stride, const T* of_keys, const T* m, Index query_stride,
                         InsertMode into, T* to) {
+  // to[c][x] = (or +=) sum_y of_keys[y][c] m[y][x]
   mix_({.rows = shape_.channels,
         .columns = at.tokens,
         .depth = at.keys(),
@@ -108,6 +111,7 @@ void HeadKernel<T>::mix(const Block& at, Index key_stride, const T* of_keys, con
 
 template <class T>
 void HeadKernel<T>::spread(const Block& at, const T* m, const T* tile, Index key_stride, T* to) {
+  // to[y][c] += sum_x m[y][x] tile[x][c]
   spread_({.rows = at.keys(),
            .columns = shape_.channels,
            .depth = at.tokens,
@@ -121,6 +125,7 @@ void HeadKernel<T>::spread(const Block& at, const T* m, const T* tile, Index key
 template <class T>
 void HeadKernel<T>::transpose_tile(const T* of_queries, Index query_stride, Index first, Index tokens,
                                    T* tile) const {
+  // tile[x][c] = of_queries[c][first + x]: spread reads the queries row by row.
   transpose(of_queries + first, shape_.channels, tokens, query_stride, tile, shape_.channels);
 }
 
@@ -172,6 +177,7 @@ void HeadKernel<T>::stream(const QueryBlock<T>& queries, const KeyValueBlock<T>&
   constexpr T nothing = std::numeric_limits<T>::lowest() / 4;
   const Index channels = shape_.channels;
   if (fresh) {
+    // Linear attention sums P v as it is: top = 0 and sum = 1 for good.
     std::fill_n(out.top, queries.count, shape_.linear ? T(0) : nothing);
     std::fill_n(out.sum, queries.count, shape_.linear ? T(1) : T(0));
   }
@@ -215,6 +221,7 @@ void HeadKernel<T>::stream(const QueryBlock<T>& queries, const KeyValueBlock<T>&
           }
           store_tokens<T>(tops, x, at.tokens, top);
           if (first) return store_tokens<T>(sums, x, at.tokens, sum);
+          // What was summed so far is relative to the old top: it takes the factor exp(top - top').
           const Vector<T> keep = simd::exponential_or_zero<T>(old_top - top);
           store_tokens<T>(sums, x, at.tokens, load(sums + x) * keep + sum);
           if (!values) return;
@@ -236,6 +243,7 @@ void HeadKernel<T>::write_plan(const QueryBlock<T>& queries, const KeyValueBlock
       queries, keys, [](Index, Index) {},
       [&](const Block& at) {
         plan(queries, keys, offset, at, p, d);
+        // k[x][index of y] = P(x, y)
         for (Index lane = 0; lane < at.tokens; ++lane) {
           double* const to = k + (at.first + lane) * row;
           for (Index y = 0; y < at.keys(); ++y) to[keys.index[at.begin + y]] = p[y * at.lanes + lane];
@@ -257,6 +265,7 @@ void HeadKernel<T>::adjoint(const QueryBlock<T>& queries, const T* mix_bar, cons
         if (values) transpose_tile(mix_bar, queries.stride, first, tokens, bar_tile);
       },
       [&](const Block& at) {
+        // P and D = dP/dlogit of the block, again from q, k and the offsets: P is never stored as a whole.
         const T* const d = plan(queries, keys, offset, at, p, own);
         if (values) {
           dots(at, keys.stride, keys.v, queries.stride, mix_bar, InsertMode::insert, s);
@@ -270,12 +279,13 @@ void HeadKernel<T>::adjoint(const QueryBlock<T>& queries, const T* mix_bar, cons
             const Vector<T> middle = load(centre + at.first + x);
             const Vector<T> slope = load(d + row + x) * (values ? load(s + row + x) - middle : -middle);
             store(s + row + x, slope * shape_.scale);
+            // Lanes behind the last token hold no query and stay out of the sum.
             const Index left = at.tokens - x;
             sum += left >= simd::lanes<T> ? slope : simd::first_lanes<T>(slope, left);
           });
           if (keys_bar.beta != nullptr) keys_bar.beta[at.begin + y] += simd::sum<T>(sum);
         }
-        // a_bar += s b, b_bar += s a
+        // a_bar_x += sum_y s b_y, b_bar_y += sum_x s a_x, with the factor scale in s
         mix(at, keys.stride, keys.b, s, queries.stride, InsertMode::add, a_bar);
         spread(at, s, a_tile, keys.stride, keys_bar.b);
       });
@@ -305,9 +315,10 @@ void HeadKernel<T>::tangent(const QueryBlock<T>& queries, const T* a_dot, const 
             store(pair, change);
             sum += change;
           }
+          // slope += sum_y D u, by which the normalisation of the row changes
           if (!shape_.linear) store_tokens<T>(slopes, x, at.tokens, load(slopes + x) + sum);
         });
-        // mixed += D u v + P v'
+        // mixed += sum_y D u v + P v', where `u` now holds D u
         if (keys.v == nullptr) return;
         mix(at, keys.stride, keys.v, u, queries.stride, InsertMode::add, mixed);
         mix(at, keys.stride, keys_dot.v, p, queries.stride, InsertMode::add, mixed);
@@ -356,7 +367,8 @@ void HeadKernel<T>::adjoint_tangent(const QueryBlock<T>& queries, const QueryTan
             store(s_dot + pair, change_of_s * shape_.scale);
           });
         }
-        // v_bar' += P' mix_bar + P mix_bar',  a_bar' += s' b + s b',  b_bar' += s' a + s a'
+        // v_bar'_y += sum_x P' mix_bar + P mix_bar'
+        // a_bar'_x += sum_y s' b + s b',  b_bar'_y += sum_x s' a + s a', with the factor scale in s and s'
         spread(at, p_dot, bar, keys.stride, keys_bar_dot.v);
         spread(at, p, bar_dot, keys.stride, keys_bar_dot.v);
         mix(at, keys.stride, keys.b, s_dot, queries.stride, InsertMode::add, a_bar_dot);

@@ -32,6 +32,8 @@ void refuse_long_messages(const TokenLine& line, Index per_token) {
 template <class T>
 const T* TokenRing<T>::begin_exchange(int step, const T* present, Index per_token) {
   const InPhase phase(Phase::ring);
+  // At step k this rank passes the block of rank - k on to rank + 1 and receives that of rank - k - 1. Two
+  // buffers take turns: one is read by the visitor and sent on, the other receives.
   auto& arriving = arriving_[step % 2];
   arriving.resize(line_.block(visited(step + 1)).count() * per_token);
   const Index leaving = line_.block(visited(step)).count() * per_token;
@@ -52,6 +54,7 @@ template <class T>
 void TokenRing<T>::progress() {
   if (requests_[0] == MPI_REQUEST_NULL && requests_[1] == MPI_REQUEST_NULL) return;
   const InPhase phase(Phase::ring);
+  // A completed request becomes null, and testing it again does nothing.
   for (MPI_Request& request : requests_) {
     int done = 0;
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -65,6 +68,7 @@ void TokenRing<T>::visit(const T* own, Index per_token, const Visit& visitor) {
   for (int step = 0; step < line_.size(); ++step) {
     const bool more = step + 1 < line_.size();
     const T* next = more ? begin_exchange(step, present, per_token) : nullptr;
+    // The visitor works on this block while the next one arrives.
     visitor(visited(step), present);
     if (more) end_exchange();
     present = next;
@@ -76,6 +80,7 @@ void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_pe
                                      const VisitBack& visitor, T* own_bar) {
   refuse_long_messages(line_, std::max(per_token, bar_per_token));
   if (line_.size() == 1) {
+    // A single rank adds to its sums directly.
     visitor(line_.rank(), own, own_bar);
     return;
   }

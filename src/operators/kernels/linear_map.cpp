@@ -20,11 +20,14 @@ void LinearMap<T>::set(const T* w, Index out, Index in) {
   w_ = w;
   out_ = out;
   in_ = in;
+  // Transposed or rounded copies of the matrix before are out of date.
   forward_is_set_ = backward_is_set_ = false;
 }
 
 template <class T>
 void LinearMap<T>::apply(Index rows, Stored stored, const T* x, Index x_stride, T* y) {
+  // Mixed precision: both factors are rounded to bfloat16, W once for all calls, and sums are taken in float
+  // (docs/model.md, section 3).
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->forward;
@@ -53,6 +56,7 @@ void LinearMap<T>::apply(Index rows, Stored stored, const T* x, Index x_stride, 
 template <class T>
 void LinearMap<T>::apply_transpose(Index rows, Stored stored, const T* y, Index y_stride, InsertMode into,
                                    T* x) {
+  // x = y W: the map with W^T
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->backward;
@@ -74,7 +78,7 @@ void LinearMap<T>::apply_transpose(Index rows, Stored stored, const T* y, Index 
 template <class T>
 void LinearMap<T>::gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x,
                             InsertMode into, T* g) {
-  // g = y^T x
+  // g = y^T x, summed over rows; mixed precision rounds both factors anew in each call
   const Stored y_transposed = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
