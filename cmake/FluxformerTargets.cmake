@@ -114,7 +114,7 @@ function(fluxformer_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
   # A class template whose members are in several sources is instantiated in each of them. The longest sources are compiled beside each other.
-  list(FILTER sources EXCLUDE REGEX "/(slab_model_|second_order/)[^/]*|src/operators/.*/(attention|reaction)[.]cpp")
+  list(FILTER sources EXCLUDE REGEX "/second_order/[^/]*|src/operators/.*/(attention|reaction)[.]cpp")
   set(last_folder "")
   foreach(source ${sources})
     cmake_path(GET source PARENT_PATH folder)

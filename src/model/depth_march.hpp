@@ -32,7 +32,7 @@ inline DepthRange all_cells(DepthCells depth) {
 ParameterShare share_of(const ModelSpec& spec, DepthCells depth, DepthRange range);
 
 /// Throws BadInput for speed <= 0, cells that are not a multiple of the layers with constant weights, and
-/// norm post or residual off with h != 1.
+/// norm post or residual off with h/c != 1.
 void require_marchable(const ModelSpec& spec, DepthCells depth, double speed);
 
 /// Called with row i of the march, u_i (one slab, valid during the call); row 0 is the embedded input.

@@ -33,8 +33,8 @@ struct ExampleShare {
   std::vector<int> examples(int all) const;
 };
 
-/// The share of this rank of `comm`: blocks of at most 64 of `examples`, small enough that every rank has one
-/// if there are as many examples. No communication.
+/// The share of this rank of `comm`: blocks of at most 64 of `examples`, of ceil(examples / ranks) if that is
+/// less, so that few ranks are left without one. No communication.
 ExampleShare share_of(MPI_Comm comm, int examples);
 
 /// Attentioned inputs and targets of P examples.
