@@ -10,7 +10,6 @@
 #include "data/files/packed_file.hpp"
 #include "data/images/mnist.hpp"
 #include "data/images/omniglot.hpp"
-#include "data/images/png_image.hpp"
 #include "data/text/newsgroups.hpp"
 #include "data/tokens/token_file.hpp"
 #include "tests/fuzz/reader.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/random.hpp"
 #include "tests/support/every_rank.hpp"
-#include "training/gradient_sum.hpp"
+#include "training/trainer.hpp"
 
 namespace fluxformer::gradient_sum_is_the_plain_sum {
 namespace {

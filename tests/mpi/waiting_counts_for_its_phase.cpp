@@ -16,7 +16,7 @@
 #include "mesh/ghosts.hpp"
 #include "operators/attention/token_ring.hpp"
 #include "tests/support/every_rank.hpp"
-#include "training/gradient_sum.hpp"
+#include "training/trainer.hpp"
 
 namespace fluxformer {
 namespace {

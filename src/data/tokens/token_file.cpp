@@ -1,12 +1,362 @@
 #include "data/tokens/token_file.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "data/text/vocabulary.hpp"
+#include "io/from_root.hpp"
+#include "io/hdf5/finished_file.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer::data {
 namespace {
+
+using io::h5;
+
+/// True if these bytes are a text in UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = [&](std::size_t k) -> std::uint32_t { return static_cast<unsigned char>(text[k]); };
+    const std::uint32_t first = byte(at++);
+    if (first < 0x80) continue;
+    const std::size_t more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
+    if (first < 0xC0 || first > 0xF7 || text.size() - at < more) return false;
+    std::uint32_t letter = first & (0x3FU >> more);
+    for (std::size_t k = 0; k < more; ++k, ++at) {
+      if ((byte(at) & 0xC0U) != 0x80) return false;
+      letter = letter << 6U | (byte(at) & 0x3FU);
+    }
+    // The shortest form, and no half of a pair of UTF-16.
+    static constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    if (letter < least[more] || letter > 0x10FFFF || (letter >= 0xD800 && letter < 0xE000)) return false;
+  }
+  return true;
+}
+
+/// Kind of an array's items. Other kinds (flags, complex numbers, structures, objects, references) are not
+/// read.
+enum class ItemKind { whole, real, text, other };
+
+/// The kind and shape that an array announces.
+struct ArrayInfo {
+  ItemKind kind = ItemKind::other;
+  std::string type;      ///< the kind in words, for messages
+  std::size_t item = 0;  ///< bytes of one item
+  std::vector<std::size_t> shape;
+};
+
+/// The arrays of one HDF5 file. Names have no leading slash: "ids" or "train/ids". Links and datasets that
+/// lead to other files are refused. Not collective. Throws BadInput without the name of the file; an array
+/// never announces more numbers than the file can hold.
+class Hdf5Arrays {
+ public:
+  /// Throws BadInput for what is no whole HDF5 file.
+  explicit Hdf5Arrays(const std::string& path);
+  /// The name of an array in messages.
+  std::string called(const std::string& name) const { return "/" + name; }
+  /// True if the file has an array of this name.
+  bool has(const std::string& name) const;
+  /// True if the file has a group of this name.
+  bool has_group(const std::string& group) const;
+  ArrayInfo info(const std::string& name) const;
+  /// The numbers of an array, row-major. A whole number that is no int becomes the nearest one.
+  std::vector<int> whole_numbers(const std::string& name) const;
+  std::vector<float> singles(const std::string& name) const;
+  std::vector<double> doubles(const std::string& name) const;
+  /// The texts of a one-dimensional array.
+  std::vector<std::string> words(const std::string& name) const;
+  /// An attribute of an array; none if it is not there. Throws BadInput if it is not a whole number.
+  std::optional<long> attribute(const std::string& array, const std::string& name) const;
+
+ private:
+  template <class T>
+  std::vector<T> read(const std::string& name, hid_t type) const;
+  io::FileHandle file_;
+};
+
+Hdf5Arrays::Hdf5Arrays(const std::string& path) {
+  io::quiet_hdf5();
+  file_ = io::open_finished(path);
+}
+
+bool Hdf5Arrays::has(const std::string& name) const {
+  return io::path_exists(file_, called(name));
+}
+
+bool Hdf5Arrays::has_group(const std::string& group) const {
+  if (!io::path_exists(file_, called(group))) return false;
+  const io::ObjectHandle object(h5(H5Oopen(file_, called(group).c_str(), H5P_DEFAULT), called(group)));
+  return H5Iget_type(object) == H5I_GROUP;
+}
+
+ArrayInfo Hdf5Arrays::info(const std::string& name) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(name));
+  const io::TypeHandle type(h5(H5Dget_type(dataset), called(name)));
+  const auto dims = io::dataset_shape(dataset);
+  ArrayInfo info;
+  info.item = H5Tget_size(type);
+  info.shape = {dims.begin(), dims.end()};
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      info.kind = ItemKind::whole, info.type = "whole numbers";
+      break;
+    case H5T_FLOAT:
+      info.kind = ItemKind::real, info.type = "real numbers";
+      break;
+    case H5T_STRING:
+      info.kind = ItemKind::text, info.type = "texts";
+      break;
+    default:
+      info.type = "neither numbers nor texts";
+  }
+  return info;
+}
+
+template <class T>
+std::vector<T> Hdf5Arrays::read(const std::string& name, hid_t type) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(name));
+  const auto dims = io::dataset_shape(dataset);
+  std::vector<T> values(std::accumulate(dims.begin(), dims.end(), std::size_t{1}, std::multiplies<>()));
+  if (!values.empty()) h5(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), called(name));
+  return values;
+}
+
+std::vector<int> Hdf5Arrays::whole_numbers(const std::string& name) const {
+  return read<int>(name, H5T_NATIVE_INT);
+}
+
+std::vector<float> Hdf5Arrays::singles(const std::string& name) const {
+  return read<float>(name, H5T_NATIVE_FLOAT);
+}
+
+std::vector<double> Hdf5Arrays::doubles(const std::string& name) const {
+  return read<double>(name, H5T_NATIVE_DOUBLE);
+}
+
+std::vector<std::string> Hdf5Arrays::words(const std::string& name) const {
+  return io::from_terminated(io::read_words(file_, called(name)));
+}
+
+std::optional<long> Hdf5Arrays::attribute(const std::string& array, const std::string& name) const {
+  const io::DatasetHandle dataset = io::open_dataset(file_, called(array));
+  const auto value = io::read_attribute(dataset, name);
+  if (!value) return {};
+  if (const auto* whole = std::get_if<long>(&*value)) return *whole;
+  throw BadInput("attribute " + name + " of " + called(array) + " is not a whole number");
+}
+
+constexpr int largest_int = std::numeric_limits<int>::max();
+constexpr std::size_t most_words = std::size_t{1} << 24U;  // of the memory that a small file can ask for
+
+/// Runs `read`; its failure becomes BadInput that names the file.
+template <class Read>
+auto blaming(const std::string& path, const Read& read) {
+  const std::string key = "data.file = ";
+  try {
+    return read();
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    throw BadInput(key + (what.starts_with(path) ? what : path + ": " + what));
+  } catch (const std::bad_alloc&) {
+    throw BadInput(key + path + ": announces more than fits into memory");
+  } catch (const std::length_error&) {
+    throw BadInput(key + path + ": announces more than fits into memory");
+  }
+}
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text;
+  for (const std::size_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text.empty() ? "a single item" : text;
+}
+
+/// "(sample 3, token 1)" of an index into an array of this shape.
+std::string place_text(std::size_t index, const std::vector<std::size_t>& shape) {
+  static constexpr const char* axes[] = {"sample", "token", "number"};
+  std::string text;
+  for (std::size_t k = std::min(shape.size(), std::size(axes)); k-- > 0; index /= shape[k])
+    text = std::string(axes[k]) + " " + std::to_string(index % shape[k]) + (text.empty() ? "" : ", ") + text;
+  return "(" + text + ")";
+}
+
+/// Throws BadInput unless all `values` of an array of this shape are from `least` to `most`; `called` is the
+/// array.
+void require_range(const std::string& called, const std::vector<int>& values,
+                   const std::vector<std::size_t>& shape, int least, int most) {
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (values[k] < least || values[k] > most)
+      throw BadInput(called + " holds " + std::to_string(values[k]) +
+                     (values[k] == largest_int ? " or more " : " ") + place_text(k, shape) + ": must be " +
+                     std::to_string(least) + " to " + std::to_string(most));
+}
+
+/// The arrays of a split: those of the root, or of a group.
+class SplitReader {
+ public:
+  /// `prefix`: "" or "train/".
+  SplitReader(const Hdf5Arrays& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
+    const bool ids = has("ids"), features = has("features");
+    if (ids && features) throw BadInput("has both " + called("ids") + " and " + called("features"));
+    if (!ids && !features) throw BadInput("has neither " + called("ids") + " nor " + called("features"));
+    const auto shape = checked_shape(ids ? "ids" : "features", ids ? ItemKind::whole : ItemKind::real,
+                                     ids ? "samples x tokens" : "samples x tokens x inputs", ids ? 2 : 3);
+    samples_ = shape[0], tokens_ = shape[1], inputs_ = ids ? 0 : shape[2];
+    if (inputs_ > largest_int / tokens_)
+      throw BadInput(called("features") + " is " + shape_text(shape) + ": more numbers per sample than " +
+                     std::to_string(largest_int));
+    if (!ids && has("segments"))
+      throw BadInput(called("segments") + " needs " + called("ids") + ": only words have segments");
+    require_shape("lengths", {samples_});
+    require_shape("labels", {samples_});
+    require_shape("segments", {samples_, tokens_});
+  }
+
+  std::string called(const std::string& name) const { return file_->called(prefix_ + name); }
+  bool has(const std::string& name) const { return file_->has(prefix_ + name); }
+  std::size_t samples() const { return samples_; }
+  std::size_t tokens() const { return tokens_; }
+  /// Numbers per token of the features; 0: words.
+  std::size_t inputs() const { return inputs_; }
+
+  /// Numbers from `least` to `most`; empty if there is no such array.
+  std::vector<int> numbers(const std::string& name, int least, int most) const {
+    if (!has(name)) return {};
+    auto values = file_->whole_numbers(prefix_ + name);
+    require_range(called(name), values, file_->info(prefix_ + name).shape, least, most);
+    return values;
+  }
+  /// The largest number of an array and one; 0 if there is no such array.
+  int count(const std::string& name) const {
+    const auto values = numbers(name, 0, largest_int - 1);
+    return values.empty() ? 0 : *std::ranges::max_element(values) + 1;
+  }
+  /// The attribute `vocabulary` of the ids, else the largest id and one.
+  int vocabulary() const {
+    if (inputs_ > 0) return 0;
+    const auto said = file_->attribute(prefix_ + "ids", "vocabulary");
+    if (!said) return count("ids");
+    if (*said < 1 || *said > largest_int)
+      throw BadInput("attribute vocabulary of " + called("ids") + " = " + std::to_string(*said) +
+                     ": must be 1 to " + std::to_string(largest_int));
+    return static_cast<int>(*said);
+  }
+  void read_features(TokenTable& table) const {
+    const auto info = file_->info(prefix_ + "features");
+    const auto check = [&](const auto& values) {
+      for (std::size_t k = 0; k < values.size(); ++k)
+        if (!std::isfinite(values[k]))
+          throw BadInput(called("features") + " holds " + std::to_string(values[k]) + " " +
+                         place_text(k, info.shape));
+    };
+    if (info.item <= sizeof(float))
+      check(table.features.emplace<std::vector<float>>(file_->singles(prefix_ + "features")));
+    else
+      check(table.features.emplace<std::vector<double>>(file_->doubles(prefix_ + "features")));
+  }
+
+ private:
+  /// The shape of an array of this kind, without an extent of 0.
+  std::vector<std::size_t> checked_shape(const std::string& name, ItemKind kind, const std::string& axes,
+                                         std::size_t rank) const {
+    const auto info = file_->info(prefix_ + name);
+    if (info.kind != kind)
+      throw BadInput(called(name) + " holds " + info.type + ", where " +
+                     (kind == ItemKind::whole ? "whole" : "real") + " numbers are expected");
+    if (info.shape.size() != rank)
+      throw BadInput(called(name) + " is " + shape_text(info.shape) + ", expected " + axes);
+    for (const std::size_t extent : info.shape)
+      if (extent == 0) throw BadInput(called(name) + " is " + shape_text(info.shape) + ": it is empty");
+    if (rank > 1 && info.shape[1] > largest_int / 2)
+      throw BadInput(called(name) + " is " + shape_text(info.shape) + ": too many tokens");
+    return info.shape;
+  }
+  void require_shape(const std::string& name, const std::vector<std::size_t>& expected) const {
+    if (!has(name)) return;
+    const auto shape = checked_shape(name, ItemKind::whole, shape_text(expected), expected.size());
+    if (shape != expected)
+      throw BadInput(called(name) + " is " + shape_text(shape) + ", expected " + shape_text(expected));
+  }
+
+  const Hdf5Arrays* file_;
+  std::string prefix_;
+  std::size_t samples_ = 0, tokens_ = 0, inputs_ = 0;
+};
+
+/// The list of words called `name`; empty if there is none.
+std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& name) {
+  if (!file.has(name)) return {};
+  const auto shape = file.info(name).shape;
+  if (shape.size() == 1 && shape[0] > most_words)
+    throw BadInput(file.called(name) + " announces " + std::to_string(shape[0]) + " words, more than " +
+                   std::to_string(most_words));
+  auto words = file.words(name);
+  for (std::size_t k = 0; k < words.size(); ++k)
+    if (!is_utf8(words[k]))
+      throw BadInput(file.called(name) + ": word " + std::to_string(k) + " is not in UTF-8");
+  if (words.empty()) throw BadInput(file.called(name) + " holds no words");
+  return words;
+}
+
+TokenTable read(const Hdf5Arrays& file, const std::string& split) {
+  const std::string other = split == "train" ? "test" : "train";
+  const bool grouped = file.has_group(split) || file.has_group(other);
+  if (grouped && !file.has_group(split))
+    throw BadInput("has " + file.called(other) + ", but no " + file.called(split));
+  std::vector<SplitReader> splits{{file, grouped ? split + "/" : ""}};
+  if (grouped && file.has_group(other)) splits.emplace_back(file, other + "/");
+  const auto& own = splits.front();
+  for (const auto& one : splits)
+    if (one.tokens() != own.tokens() || one.inputs() != own.inputs())
+      throw BadInput("its splits differ in tokens: " + std::to_string(own.tokens()) + " and " +
+                     std::to_string(one.tokens()) + " of " + std::to_string(own.inputs()) + " and " +
+                     std::to_string(one.inputs()) + " features");
+  TokenTable table;
+  table.samples = own.samples();
+  table.tokens = static_cast<int>(own.tokens());
+  table.inputs = static_cast<int>(own.inputs());
+  table.ids_called = own.called("ids");
+  if (table.inputs == 0) {
+    table.words = words_of(file, "words");
+    if (table.words.empty() && grouped) table.words = words_of(file, split + "/words");
+  }
+  for (const auto& one : splits) {
+    if (table.words.empty()) table.vocabulary = std::max(table.vocabulary, one.vocabulary());
+    table.classes = std::max(table.classes, one.count("labels"));
+    table.segment_count = std::max(table.segment_count, one.count("segments"));
+  }
+  if (!table.words.empty()) table.vocabulary = static_cast<int>(table.words.size());
+  table.lengths = own.numbers("lengths", 1, table.tokens);
+  table.labels = own.numbers("labels", 0, table.classes - 1);
+  if (table.inputs > 0) {
+    own.read_features(table);
+  } else {
+    table.ids = own.numbers("ids", 0, table.vocabulary - 1);
+    table.segments = own.numbers("segments", 0, table.segment_count - 1);
+  }
+  return table;
+}
+
+/// Reads a split ("train" or "test") of an HDF5 file on this rank. Throws BadInput "data.file = PATH: ..."
+/// that names the array for everything that is not as above, and names the command that converts FILE.npz.
+TokenTable read_token_table(const std::string& path, const std::string& split) {
+  if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
+  if (path.ends_with(".npz"))
+    throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it: " +
+                   "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
+                   path.substr(0, path.size() - 4) + ".h5'");
+  return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
+}
 
 /// Checks and takes the sizes of the model, where there is one.
 void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {

@@ -1,17 +1,48 @@
 #pragma once
 
 // The data set of a token file: tokens that another program has made.
+//
+// The contents of a token file: samples of an equal number of tokens, which are words or features.
+//
+//   ids       (samples, tokens)          whole numbers 0..V-1, or
+//   features  (samples, tokens, inputs)  real numbers
+//   lengths   (samples)                  real tokens, 1..tokens; without it all are real
+//   segments  (samples, tokens)          whole numbers from 0; only with ids
+//   labels    (samples)                  whole numbers from 0; without it all are 0
+//   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
+//                                        ids, or the largest id and one
+// at the root for both splits, or in the groups train and test; words may be at the root then, too.
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "data/dataset.hpp"
 #include "data/dataset_spec.hpp"
-#include "data/tokens/token_table.hpp"
 
 namespace fluxformer::data {
+
+/// The samples of one split. Arrays are row-major; empty where the file has none.
+struct TokenTable {
+  std::size_t samples = 0;
+  int tokens = 0;
+  int inputs = 0;  ///< numbers per token of `features`; 0: tokens are words
+  std::vector<int> ids, segments, lengths, labels;
+  std::variant<std::vector<float>, std::vector<double>> features;  ///< as precise as the file has them
+  std::vector<std::string> words;
+  std::string ids_called;  ///< how messages name the ids
+
+  // The same for both splits.
+  int vocabulary = 0;     ///< V; 0: tokens are features
+  int segment_count = 0;  ///< the largest segment and one; 0: none
+  int classes = 1;        ///< the largest label and one
+};
 
 /// Samples of words (with or without segments) or of features, on a line. The whole table is kept in memory.
 class TokenFile final : public Dataset {
  public:
-  /// Reads `spec.split` of `spec.file` (token_table.hpp). Samples are cut to `spec.cut` tokens. The sizes of
+  /// Reads `spec.split` of `spec.file` (contents: above). Samples are cut to `spec.cut` tokens. The sizes of
   /// the model (spec.model) decide the sizes of vocabulary, segments and classes, and limit the tokens;
   /// spec.words are the model's words, if it has them: the words of the file, and perhaps "<mask>". Throws
   /// BadInput that names the file for what does not fit.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <cmath>
 
-#include "analysis/chain_diagnostics.hpp"
 #include "analysis/paths/markov_task.hpp"
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/posterior_chain.hpp"

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "data/images/png_image.hpp"
 #include "data/make_dataset.hpp"
 #include "tests/unit/data/files/archive_writer.hpp"
 #include "tests/unit/data/images/idx_writer.hpp"

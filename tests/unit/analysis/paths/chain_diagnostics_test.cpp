@@ -1,11 +1,10 @@
 // Chains whose correlations are known.
 
-#include "analysis/chain_diagnostics.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "analysis/paths/posterior_chain.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer {
