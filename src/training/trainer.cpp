@@ -27,7 +27,7 @@ Trainable agreed_trainable(MPI_Comm comm, const Parameters& parameters, const Tr
   return *std::move(made);
 }
 
-std::size_t trained_of(const Trainable& trainable, const StageParameters& stages) {
+Index trained_of(const Trainable& trainable, const StageParameters& stages) {
   Index trained = 0;
   for (const auto& piece : stages.owned())
     for (Index j = piece.at, end = piece.at + piece.count; j < end; ++j)
@@ -125,7 +125,7 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
   // A stage that fails goes on, as the others wait for its states.
   collectively(ranks_.all, [&] {
     std::exception_ptr failure;
-    std::size_t shown = 0;
+    Index shown = 0;
     try {
       samples.for_batches([&](const Batch& batch) {
         ++shown;

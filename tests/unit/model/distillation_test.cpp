@@ -152,7 +152,7 @@ TEST(Distillation, has_the_gradient_of_its_loss_through_both_marches) {
         if (view.name == "kappa" && c.kappa == 0) continue;  // negative on one side
         std::vector<double> direction(p.values.size(), 0.0);
         const auto random = random_vector(view.size(), static_cast<unsigned>(view.offset) + 3);
-        for (std::size_t j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
+        for (Index j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
         // Central differences: truncation step^2 times third derivatives of order 1 to 10, round-off 1e-16 /
         // step.
         constexpr double step = 1e-5;

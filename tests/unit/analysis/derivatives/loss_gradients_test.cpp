@@ -147,7 +147,7 @@ TEST(GradientResult, of_groups_are_the_norm_of_all_their_arrays) {
   const auto groups = group_norms(layout, gradient);
   std::vector<std::string> names;
   std::vector<double> norms;
-  std::size_t count = 0;
+  Index count = 0;
   for (const auto& g : groups) {
     names.push_back(g.group), norms.push_back(g.norm);
     count += g.parameters;
