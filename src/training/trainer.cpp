@@ -63,7 +63,7 @@ Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pi
 
 bool Trainer::contributes_loss() const {
   // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
-  return pipeline_.has_loss() && pipeline_.march().model().context().line->rank() == 0;
+  return pipeline_.has_loss() && pipeline_.model().context().line->rank() == 0;
 }
 
 double Trainer::gradient_norm() const {
@@ -116,7 +116,7 @@ StepReport Trainer::step(const Batch& batch) {
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   // theta from the variables, and the kept weights of the model from theta.
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.march().refresh();  // all slots march with one model
+  pipeline_.model().refresh();
   return report;
 }
 
@@ -173,7 +173,7 @@ void Trainer::load(const io::CheckpointReader& checkpoint) {
   checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.march().refresh();
+  pipeline_.model().refresh();
 }
 
 }  // namespace fluxformer

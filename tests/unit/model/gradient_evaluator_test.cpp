@@ -83,10 +83,10 @@ class GradientOf : public testing::TestWithParam<GradientEvaluatorCase> {
   double loss_at(const std::vector<double>& values) {
     const auto kept = run.parameters.values;
     run.parameters.values = values;
-    run.march.refresh();
+    run.model->refresh();
     const double value = loss();
     run.parameters.values = kept;
-    run.march.refresh();
+    run.model->refresh();
     return value;
   }
 

@@ -33,10 +33,10 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
     return derivative(
         [&](double step) {
           run.parameters.values = plus(start, step, direction);
-          run.march.refresh();
+          run.model->refresh();
           auto value = f();
           run.parameters.values = start;
-          run.march.refresh();
+          run.model->refresh();
           return value;
         },
         0.002);

@@ -30,7 +30,7 @@ std::vector<double> gradient_at(ClassifierHessian& of, const std::vector<double>
   const auto kept = p.values;
   auto variables = raw;
   of.hessian.trainable().apply(variables, p.values, 1e300);
-  of.run.march.refresh();
+  of.run.model->refresh();
   std::vector<double> sum(raw.size(), 0.0);
   of.samples.for_batches([&](const Batch& batch) {
     const auto part = of.run.gradient(batch);
@@ -39,7 +39,7 @@ std::vector<double> gradient_at(ClassifierHessian& of, const std::vector<double>
   add_smoothness(p, of.objective.smoothness, sum);
   of.hessian.trainable().pull(p.values, sum);
   p.values = kept;
-  of.run.march.refresh();
+  of.run.model->refresh();
   return sum;
 }
 

@@ -65,10 +65,10 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
   template <class F>
   auto at(double step, const std::vector<double>& direction, F&& f) {
     run.parameters.values = plus(start, step, direction);
-    run.march.refresh();
+    run.model->refresh();
     auto value = f();
     run.parameters.values = start;
-    run.march.refresh();
+    run.model->refresh();
     return value;
   }
   /// d f / d direction. The step is one over which the seventh derivative does not matter, and so small for
