@@ -50,7 +50,7 @@ class SquaresOnTheWay final : public DepthLoss {
     for (Index j = 0; j < context_.size(); ++j) {
       const int sample = static_cast<int>(j / d) % context_.samples;
       if (!context_.mask.real(sample, static_cast<int>(j / d) / context_.samples)) continue;
-      const double weight = c * batch.weight[static_cast<std::size_t>(sample)];
+      const double weight = c * batch.weight[sample];
       sum += weight / 2 * u[j] * u[j];
       if (u_bar != nullptr) u_bar[j] += alpha * weight * u[j];
     }

@@ -106,7 +106,7 @@ TEST_P(WordsOf, is_the_weighted_cross_entropy_of_the_masked_words) {
     const auto z = logits(p, {first, first + p.spec.width});
     double sum = 0, mean = 0;
     for (const double value : z) sum += std::exp(value), mean += value / static_cast<double>(z.size());
-    const double s = GetParam().loss.smoothing, right = z[static_cast<std::size_t>(masked.word)];
+    const double s = GetParam().loss.smoothing, right = z[masked.word];
     loss += masked.weight * (std::log(sum) - (1 - s) * right - s * mean);
     if (right == *std::max_element(z.begin(), z.end())) correct += masked.weight;
   }

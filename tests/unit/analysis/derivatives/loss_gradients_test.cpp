@@ -201,13 +201,11 @@ TEST(ProbeJacobian, takes_the_gradient_from_depth_to_depth) {
           jacobian.keep(row, state);
         }));
     std::vector<std::vector<double>> rows(static_cast<std::size_t>(probe.depths()));
-    probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) {
-      rows[static_cast<std::size_t>(i)].assign(at, at + u.size());
-    });
+    probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) { rows[i].assign(at, at + u.size()); });
     std::vector<double> back(u.size());
     for (int i = 0; i < probe.cells(); ++i) {
       jacobian.transposed(i, probe.cells())(rows.back().data(), back.data());
-      EXPECT_LT(test::relative_difference(back, rows[static_cast<std::size_t>(i)]), 1e-12);
+      EXPECT_LT(test::relative_difference(back, rows[i]), 1e-12);
     }
   }
 }

@@ -114,7 +114,7 @@ TEST(AdjointMarch, shows_the_rows_of_the_forward_march_on_the_way_back) {
       int next = 3;
       march->backward(u_bar.data(), gradient, [&](int row, const double* slab, double*) {
         EXPECT_EQ(row, next--);
-        EXPECT_EQ(Whole(slab, slab + size), rows[static_cast<std::size_t>(row)]) << method << ' ' << row;
+        EXPECT_EQ(Whole(slab, slab + size), rows[row]) << method << ' ' << row;
       });
       EXPECT_EQ(next, -1);
     }
