@@ -30,16 +30,16 @@ ComparedInput::ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm l
       samples_(choose(settings, comm)) {}
 
 SampleSet ComparedInput::choose(const Settings& settings, MPI_Comm comm) const {
-  const auto wanted = static_cast<std::size_t>(settings.integer("samples.count"));
-  if (wanted > drawn_.size())
+  const Index wanted = settings.integer("samples.count");
+  if (wanted > std::ssize(drawn_))
     throw BadInput("samples.count = " + std::to_string(wanted) + ": " + data_->name() + " has " +
                    std::to_string(drawn_.size()) + " " + split_ + " samples");
   const SampleSet all(comm, line_, *data_, drawn_, settings.count("samples.batch"));
-  return all.first(wanted > 0 ? wanted : drawn_.size());
+  return all.first(wanted > 0 ? wanted : all.size());
 }
 
 SampleSet ComparedInput::other_samples(long count, const std::string& key) const {
-  if (samples_.size() + static_cast<std::size_t>(count) > drawn_.size())
+  if (count > std::ssize(drawn_) - samples_.size())
     throw BadInput(key + " = " + std::to_string(count) + ": " + data_->name() + " has only " +
                    std::to_string(drawn_.size() - samples_.size()) + " " + split_ +
                    " samples besides those of samples.count");

@@ -44,7 +44,7 @@ class GradientFlow final : public Comparison {
 
   const CompareProblem& problem_;
   std::vector<long> epochs_;
-  std::size_t jacobian_samples_;
+  Index jacobian_samples_;
   derivatives::JacobianPlan plan_;
   int layers_, most_knots_ = 0;
   std::ostringstream summary_;
@@ -53,7 +53,7 @@ class GradientFlow final : public Comparison {
 GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
       epochs_(settings.integers("gradient.epochs")),
-      jacobian_samples_(static_cast<std::size_t>(settings.integer("gradient.jacobian_samples"))),
+      jacobian_samples_(settings.integer("gradient.jacobian_samples")),
       plan_{.steps = settings.count("gradient.steps"),
             .exponents = settings.count("gradient.exponents"),
             .sweeps = settings.count("gradient.sweeps"),
@@ -61,9 +61,9 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
             .precision = precision_of(settings),
             .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
       layers_(problem.models().at(0, "transformer").parameters.spec.layers) {
-  if (jacobian_samples_ > problem.members().size())
+  if (jacobian_samples_ > problem.samples().size())
     throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
-                   ": samples.count gives " + std::to_string(problem.members().size()) + " samples");
+                   ": samples.count gives " + std::to_string(problem.samples().size()) + " samples");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
     problem.probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
@@ -80,7 +80,7 @@ void GradientFlow::begin(StudyRecord& record) {
   record.axis(axes::layer_end, 0, layers_);
   record.axis(measured::knot, 1, most_knots_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
-  record.note("", measured::jacobian_samples, static_cast<long>(jacobian_samples_));
+  record.note("", measured::jacobian_samples, jacobian_samples_);
   if (jacobian_samples_ == 0) return;
   record.axis(axes::layer, 1, layers_);
   record.axis(measured::exponent, 1, plan_.exponents);

@@ -27,18 +27,18 @@ class InformationFlow final : public Comparison {
   void measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p, StudyRecord& record) const;
 
   const CompareProblem& problem_;
-  std::size_t examples_;
+  Index examples_;
   Examples cka_;
   std::ostringstream summary_;
 };
 
 InformationFlow::InformationFlow(const Settings& settings, const CompareProblem& problem)
     : problem_(problem),
-      examples_(static_cast<std::size_t>(settings.integer("flow.examples"))),
+      examples_(settings.integer("flow.examples")),
       cka_(settings.word("flow.cka") == "tokens" ? Examples::tokens : Examples::pooled) {
-  if (examples_ > problem.members().size())
+  if (examples_ > problem.samples().size())
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
-                   std::to_string(problem.members().size()) + " samples");
+                   std::to_string(problem.samples().size()) + " samples");
   for (const auto& name : problem.models().names())  // throws unless cells end where layers do
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }
@@ -46,7 +46,7 @@ InformationFlow::InformationFlow(const Settings& settings, const CompareProblem&
 void InformationFlow::begin(StudyRecord& record) {
   const auto& line = problem_.line();
   std::vector<double> chosen, labels;
-  for (std::size_t j = 0; j < examples_; ++j) {
+  for (Index j = 0; j < examples_; ++j) {
     chosen.push_back(static_cast<double>(problem_.members()[j]));
     labels.push_back(problem_.data().label(problem_.members()[j]));
   }

@@ -50,7 +50,7 @@ std::string StudyRecord::group(const std::string& model) const {
 
 void StudyRecord::describe_models(const CompareProblem& problem) {
   const auto& models = problem.models();
-  note("", compare::samples, static_cast<long>(problem.members().size()));
+  note("", compare::samples, problem.samples().size());
   for (const auto& name : models.names()) {
     const auto& first = models.at(0, name).parameters;
     std::string files, trained;
@@ -60,7 +60,7 @@ void StudyRecord::describe_models(const CompareProblem& problem) {
     }
     note(name, compare::files, files);
     note(name, compare::trained, trained);
-    note(name, compare::parameters, static_cast<long>(first.values.size()));
+    note(name, compare::parameters, first.layout.size());
     note(name, compare::norm, to_word(first.spec.norm));
     note(name, compare::knots, static_cast<long>(first.spec.knots));
   }

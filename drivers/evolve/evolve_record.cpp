@@ -46,8 +46,7 @@ io::FieldPart field_part(const Mesh& mesh) {
 }
 
 std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem) {
-  const auto weights =
-      settings.flag("output.model") ? problem.parameters.layout.size_of_model() : std::size_t{0};
+  const std::uint64_t weights = settings.flag("output.model") ? problem.parameters.layout.size_of_model() : 0;
   if (settings.word("output.fields") != "u" || settings.integer("output.compression") > 0) return 8 * weights;
   const auto& mesh = problem.mesh;
   const auto stored = [&](const char* stride, int size) {

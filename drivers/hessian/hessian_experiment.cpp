@@ -93,7 +93,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
     const auto& parameters = problem.models().at(0, name).parameters;
     const auto objective = objective_of(0, name, parameters);
     const Trainable trainable(parameters, objective.coefficients);
-    if (static_cast<std::size_t>(eigenvalues_) > trainable.trained())
+    if (eigenvalues_ > trainable.trained())
       throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
                      std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem.input_of(name).samples();
@@ -116,9 +116,7 @@ void HessianOfModels::begin(StudyRecord& record) {
     record.axis(measured::block_probe, 1, block_probes_);
     record.axis(measured::block_step, 1, block_steps_);
   }
-  if (exact_)
-    record.axis(measured::output, 1,
-                problem_.data().classes() * static_cast<long>(problem_.samples().size()));
+  if (exact_) record.axis(measured::output, 1, problem_.data().classes() * problem_.samples().size());
   if (exact_ || (block_probes_ > 0 && block_steps_ > 0)) {
     record.note("", measured::lambda_0, comparison_.lambda_0);
     record.note("", measured::broadening, comparison_.width);

@@ -53,12 +53,11 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
 }
 
 void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks) {
-  const double classes = parameters.spec.classes, outputs = classes * static_cast<double>(samples.size()),
+  const double classes = parameters.spec.classes, outputs = classes * samples.size(),
                own = classes * largest_share(samples), matrices = 3 + static_cast<double>(blocks);
   // Memory for the gradients, those of another rank and of a block, and a Gram matrix for each block.
   require_memory(samples.comm(),
-                 sizeof(double) *
-                     (3 * own * static_cast<double>(parameters.values.size()) + matrices * outputs * outputs),
+                 sizeof(double) * (3 * own * parameters.layout.size() + matrices * outputs * outputs),
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 

@@ -25,7 +25,7 @@ std::vector<double> flat(const std::vector<identifiability::DistanceProfile>& pr
 
 SampleSet attributed(const Settings& settings, const CompareProblem& problem) {
   const long count = settings.integer("identifiability.attributed");
-  if (static_cast<std::size_t>(count) > problem.samples().size())
+  if (count > problem.samples().size())
     throw BadInput("identifiability.attributed = " + std::to_string(count) + ": samples.count is " +
                    std::to_string(problem.samples().size()));
   return problem.samples().first(count);

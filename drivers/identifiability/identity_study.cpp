@@ -30,7 +30,7 @@ const io::Variable& variable_of(TokenGuess guess) {
 identifiability::IdentitySamples split(const CompareProblem& problem, long count) {
   const auto others = problem.other_samples(count, "identifiability.fit");
   const auto& members = others.members();
-  const auto cut = members.begin() + static_cast<std::ptrdiff_t>(members.size() * 4 / 5);
+  const auto cut = members.begin() + others.size() * 4 / 5;
   return {others.with({members.begin(), cut}, others.capacity()),
           others.with({cut, members.end()}, others.capacity()), problem.samples()};
 }

@@ -190,8 +190,8 @@ std::string WeightStudy::measure(std::size_t seed, const std::string& name, Stud
     double sum = 0;
     for (const auto member : samples.members())
       sum += std::min<long>(samples.data().length(member), lengths_[k]);
-    tokens.push_back(sum / static_cast<double>(samples.size()));
-    sizes.push_back(static_cast<double>(samples.size()));
+    tokens.push_back(sum / samples.size());
+    sizes.push_back(samples.size());
   }
   const auto over_lengths = [&](const io::Variable& variable, const auto& of_meter) {
     std::vector<double> values;

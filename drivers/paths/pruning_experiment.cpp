@@ -139,7 +139,7 @@ Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) c
         });
       },
       inputs, worth, targets);
-  const auto rows = static_cast<Eigen::Index>(samples.size());
+  const Index rows = samples.size();
   HeadStatistics statistics{.task = {.heads = heads_, .dimension = parameters.spec.width}};
   statistics.task.path_names.resize(paths);
   auto& known = statistics.task.train;

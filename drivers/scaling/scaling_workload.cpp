@@ -21,7 +21,7 @@ class Evolving final : public ScalingWorkload {
     return {.cells = mesh.total_cells(),
             .tokens = mesh.token_line().tokens(),
             .samples = mesh.spec().samples,
-            .parameters = static_cast<long>(problem_.parameters.layout.size_of_model()),
+            .parameters = problem_.parameters.layout.size_of_model(),
             .ranks_depth = mesh.grid().depth,
             .ranks_token = mesh.grid().token(),
             .groups = 1};
@@ -49,7 +49,7 @@ class Training final : public ScalingWorkload {
     return {.cells = problem_.depth.cells,
             .tokens = problem_.line.tokens(),
             .samples = batch_,
-            .parameters = static_cast<long>(problem_.parameters.layout.size_of_model()),
+            .parameters = problem_.parameters.layout.size_of_model(),
             .ranks_depth = problem_.ranks.stages,
             .ranks_token = problem_.line.size(),
             .groups = problem_.ranks.replica.count,

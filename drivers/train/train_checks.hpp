@@ -5,6 +5,7 @@
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "mesh/token_line.hpp"
+#include "model/depth_march.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer {

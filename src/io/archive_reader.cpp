@@ -267,7 +267,7 @@ std::vector<double> ArchiveReader::packed(const std::string& dataset, const Fiel
 }
 
 void ArchiveReader::pieces(const std::string& dataset, const FlatPart& part, double* memory) const {
-  require_shape(dataset, shape(dataset), std::vector<Index>(1, part.size));
+  require_shape(dataset, shape(dataset), {part.size});
   collectively(comm_, [&] {
     blaming(called_, [&] { read_pieces(open_numbers(shared_file(), dataset), part, memory); });
   });

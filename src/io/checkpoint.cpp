@@ -46,7 +46,8 @@ void CheckpointWriter::put(const NumbersItem& item, const std::vector<double>& v
 void CheckpointWriter::put(const NumbersItem& item, const FlatPart& part, const double* memory) {
   std::uint64_t digest = 0;
   for (const auto& piece : part.pieces) digest += digest_of(memory + piece.at, piece.count, piece.first);
-  create(item.name, {part.size}, digest, [&](hid_t dataset) { write_pieces(dataset, part, memory); });
+  create(item.name, std::vector<hsize_t>(1, part.size), digest,
+         [&](hid_t dataset) { write_pieces(dataset, part, memory); });
 }
 
 void CheckpointWriter::put(const NumbersItem& item, const FieldPart& part, const double* memory) {

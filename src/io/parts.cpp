@@ -184,7 +184,7 @@ void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* pack
 namespace {
 
 /// Selection of the pieces in a list of `size` numbers; the member `start` tells where a piece begins in it.
-SpaceHandle selected(std::size_t size, const FlatPart& part, std::size_t FlatPart::Piece::*start) {
+SpaceHandle selected(Index size, const FlatPart& part, Index FlatPart::Piece::*start) {
   const hsize_t extent = size;
   SpaceHandle space(h5(H5Screate_simple(1, &extent, nullptr), "selecting parts of a list"));
   h5(H5Sselect_none(space), "selecting nothing");
@@ -198,7 +198,7 @@ SpaceHandle selected(std::size_t size, const FlatPart& part, std::size_t FlatPar
 
 /// Selections of the pieces in the file and in memory.
 std::pair<SpaceHandle, SpaceHandle> spaces(const FlatPart& part) {
-  const std::size_t end = part.pieces.empty() ? 1 : part.pieces.back().at + part.pieces.back().count;
+  const Index end = part.pieces.empty() ? 1 : part.pieces.back().at + part.pieces.back().count;
   return {selected(part.size, part, &FlatPart::Piece::first), selected(end, part, &FlatPart::Piece::at)};
 }
 

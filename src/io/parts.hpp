@@ -4,7 +4,6 @@
 
 #include <hdf5.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -91,10 +90,10 @@ void read_slab(hid_t dataset, const FieldSlab& slab, hsize_t index, double* pack
 struct FlatPart {
   /// Numbers that are consecutive in the file and in memory.
   struct Piece {
-    std::size_t first, count;  ///< places first .. first + count - 1 of the list
-    std::size_t at;            ///< place of the first number in memory
+    Index first, count;  ///< places first .. first + count - 1 of the list
+    Index at;            ///< place of the first number in memory
   };
-  std::size_t size = 0;  ///< numbers in the whole list
+  Index size = 0;  ///< numbers in the whole list
   std::vector<Piece> pieces;
 
   /// Appends a piece, or lengthens the last piece if the new one continues it in file and memory.
@@ -109,8 +108,8 @@ struct FlatPart {
     pieces.push_back(piece);
   }
   /// Count of the numbers in all pieces.
-  std::size_t count() const {
-    std::size_t sum = 0;
+  Index count() const {
+    Index sum = 0;
     for (const auto& piece : pieces) sum += piece.count;
     return sum;
   }

@@ -62,8 +62,6 @@ class DepthMarch {
   /// made all its contributions to `gradient`. One call for each `forward` that kept activations. Collective
   /// over the token line.
   virtual void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) = 0;
-  /// To be called after the parameters changed. Not collective.
-  virtual void refresh() { model().refresh(); }
   /// Largest number of bytes this rank has kept between `forward` and `backward`.
   virtual std::size_t kept_bytes() const = 0;
 };

@@ -74,7 +74,8 @@ class GradientEvaluator {
   void report_all(const GradientReady& ready) const;
   /// The logits of the last call, [sample][class].
   const std::vector<double>& logits() const { return tape_->logits; }
-  DepthMarch& march() const { return march_; }
+  /// The model that the march goes through.
+  DepthModel& model() const { return march_.model(); }
 
  private:
   class Pieces;

@@ -221,7 +221,7 @@ Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of)
   for (const auto& view : whole.views()) {
     std::span<double> values;  // empty where this rank has no share in it
     if (mine != parameters.layout.views().end() && mine->place == view.place)
-      values = {parameters.values.data() + mine++->offset, view.size()};
+      values = std::span(parameters.values).subspan(mine++->offset, view.size());
     const bool optional = view.name == model_file::kappa || view.group == "equation";
     if (optional && !archive.has(dataset(view))) {
       std::fill(values.begin(), values.end(), view.name == model_file::kappa ? 0.0 : 1.0);

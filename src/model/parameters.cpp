@@ -5,13 +5,11 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "base/index.hpp"
-
 namespace fluxformer {
 
-std::size_t ParameterView::size() const {
-  return std::accumulate(shape.begin(), shape.end(), std::size_t{1},
-                         [](std::size_t n, int extent) { return n * extent; });
+Index ParameterView::size() const {
+  return std::accumulate(shape.begin(), shape.end(), Index{1},
+                         [](Index n, int extent) { return n * extent; });
 }
 
 void ParameterLayout::add(bool held, const std::string& group, const std::string& name,
@@ -198,11 +196,11 @@ template LayerWeights<const float> ParameterLayout::layer(const float*, const do
 
 std::span<double> Parameters::view(const std::string& path) {
   const auto& v = layout.at(path);
-  return {values.data() + v.offset, v.size()};
+  return std::span(values).subspan(v.offset, v.size());
 }
 std::span<const double> Parameters::view(const std::string& path) const {
   const auto& v = layout.at(path);
-  return {values.data() + v.offset, v.size()};
+  return std::span(values).subspan(v.offset, v.size());
 }
 
 }  // namespace fluxformer

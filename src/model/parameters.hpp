@@ -6,11 +6,11 @@
 // Within a block the names are those of model files: norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V,
 // W_O, b_O, norm2_gain, norm2_bias, W_1, b_1, W_2, b_2, [half_* for the first half of macaron], kappa.
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/index.hpp"
 #include "model/model_spec.hpp"
 
 namespace fluxformer {
@@ -28,11 +28,11 @@ struct ParameterView {
   std::string group;  ///< "embedding", "layers/<l>", "final_norm", "head", "word_head", "equation"
   std::string name;   ///< "W_Q", for example
   std::vector<int> shape;
-  std::size_t offset = 0;
+  Index offset = 0;
   /// The number of arrays, and of numbers, that come before this one in the model with all its parameters.
-  std::size_t place = 0, offset_in_model = 0;
+  Index place = 0, offset_in_model = 0;
   /// Number of entries, the product of the extents.
-  std::size_t size() const;
+  Index size() const;
   std::string path() const { return group + "/" + name; }
 };
 
@@ -45,9 +45,9 @@ class ParameterLayout {
   /// Lays out the arrays of a model of this spec: no embedding without features or words, and so on.
   explicit ParameterLayout(const ModelSpec& spec, const ParameterShare& share = {});
   const ParameterShare& share() const { return share_; }
-  std::size_t size() const { return size_; }
+  Index size() const { return size_; }
   /// Number of parameters of the whole model.
-  std::size_t size_of_model() const { return whole_.size; }
+  Index size_of_model() const { return whole_.size; }
   const std::vector<ParameterView>& views() const { return views_; }
   /// The array of this path. Throws std::out_of_range for an unknown one.
   const ParameterView& at(const std::string& path) const;
@@ -56,10 +56,10 @@ class ParameterLayout {
   int first_knot() const { return share_.first_knot; }
   int last_knot() const { return share_.last_knot; }
   /// Offset of the block of a knot of the share; for the knot after the last, the end of the blocks.
-  std::size_t block_offset(int knot) const { return first_block_ + block_size_ * (knot - share_.first_knot); }
-  std::size_t block_size() const { return block_size_; }
-  std::size_t alpha() const { return alpha_; }
-  std::size_t rho() const { return alpha_ + 1; }
+  Index block_offset(int knot) const { return first_block_ + block_size_ * (knot - share_.first_knot); }
+  Index block_size() const { return block_size_; }
+  Index alpha() const { return alpha_; }
+  Index rho() const { return alpha_ + 1; }
 
   /// The weights of the layer whose block starts at `block`, with kappa from `coefficients` (the block in
   /// double) and alpha and rho from `alpha_rho` (two numbers).
@@ -68,7 +68,7 @@ class ParameterLayout {
 
  private:
   struct Extent {
-    std::size_t views = 0, size = 0;
+    Index views = 0, size = 0;
   };
   /// Lays out the next array of the model, which the share holds or not.
   void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
@@ -77,7 +77,7 @@ class ParameterLayout {
   ParameterShare share_;
   Extent whole_;
   std::vector<ParameterView> views_;
-  std::size_t size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
+  Index size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
 };
 
 /// The parameters of a model, or a share of them.

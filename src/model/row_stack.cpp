@@ -118,7 +118,7 @@ class DenseStage final : public RowStage {
     simd::add_rows(y_bar, rows, out_, gradient.data() + bias_);
   }
   int out_, in_;
-  std::size_t matrix_, bias_;
+  Index matrix_, bias_;
 };
 
 /// x := g(x), with g' and g'' where they are not null (g'' only with g').

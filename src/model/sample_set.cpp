@@ -61,7 +61,7 @@ SampleSet SampleSet::first(Index count) const {
       .prepared(change_);
 }
 
-std::size_t SampleSet::batches() const {
+Index SampleSet::batches() const {
   const Index step = capacity_;
   return (data::balanced_shard(size(), replica_.index, replica_.count).count + step - 1) / step;
 }

@@ -58,12 +58,12 @@ class SampleSet {
 
   /// The indices of the samples in the data set.
   const std::vector<std::size_t>& members() const { return members_; }
-  std::size_t size() const { return members_.size(); }
+  Index size() const { return std::ssize(members_); }
   /// The index in the data set of the sample with this key.
   std::size_t member(long key) const { return members_[key]; }
 
   /// The number of batches of this replica's part.
-  std::size_t batches() const;
+  Index batches() const;
   /// Calls visit(batch) for this replica's part, batch by batch. Batch::key is the place of a sample in
   /// `members`, its weight 1 / size(); the last batch is filled up with samples of weight 0. Collective over
   /// all ranks; `visit` may communicate over the token line only. What it throws on one rank all throw.

@@ -10,15 +10,16 @@
 namespace fluxformer {
 namespace {
 
-struct Step {
+struct Displacement {
   int dx, dy;
 };
-constexpr std::array<Step, 4> steps = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};  // west, east, north, south
+// West, east, north, south.
+constexpr std::array<Displacement, 4> steps = {{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}};
 
 /// The neighbours that each token of this rank exchanges flux with.
-class Lattice {
+class Neighbours {
  public:
-  explicit Lattice(const SlabContext& context)
+  explicit Neighbours(const SlabContext& context)
       : context_(context), line_(*context.line), block_(line_.block()) {
     for (int k = 0; k < 4; ++k) beyond_[k] = line_.neighbour(steps[k].dx, steps[k].dy) >= 0;
   }
@@ -77,17 +78,17 @@ class Lattice {
 /// arithmetic does not depend on the split.
 template <class Visit>
 void for_each_stencil(const SlabContext& context, const double* u, TokenHalo& halo, Visit&& visit) {
-  const Lattice lattice(context);
+  const Neighbours around(context);
   const auto pass = [&](bool rim) {
     for (int token = 0; token < context.line->block().count(); ++token) {
-      if (lattice.at_rim(token) != rim) continue;
+      if (around.at_rim(token) != rim) continue;
       for (int sample = 0; sample < context.samples; ++sample) {
         const Index inside = Index{sample} * context.width;
         std::array<const double*, 4> near{};
         int count = 0;
         for (int k = 0; k < 4; ++k)
-          if (lattice.open(token, k, sample)) near[count++] = lattice.row(u, halo, token, k) + inside;
-        visit(lattice.at(token) + inside, near, count);
+          if (around.open(token, k, sample)) near[count++] = around.row(u, halo, token, k) + inside;
+        visit(around.at(token) + inside, near, count);
       }
     }
   };
@@ -238,13 +239,13 @@ template <class T>
 void TokenDiffusion<T>::add_diagonal(const LayerWeights<const T>& weights, double scale,
                                      double* diagonal) const {
   // The diagonal of D is -kappa times the number of sides through which flux passes.
-  const Lattice lattice(context_);
+  const Neighbours around(context_);
   const Index step = stride(weights.diffusion);
   for (int token = 0; token < context_.line->block().count(); ++token)
     for (int sample = 0; sample < context_.samples; ++sample) {
       int sides = 0;
-      for (int k = 0; k < 4; ++k) sides += lattice.open(token, k, sample) ? 1 : 0;
-      double* row = diagonal + lattice.at(token) + Index{sample} * context_.width;
+      for (int k = 0; k < 4; ++k) sides += around.open(token, k, sample) ? 1 : 0;
+      double* row = diagonal + around.at(token) + Index{sample} * context_.width;
       for (Index c = 0; c < context_.width; ++c) row[c] -= scale * weights.diffusion.kappa[c * step] * sides;
     }
 }

@@ -80,7 +80,8 @@ class Pipeline {
   void wait_all();
 
   bool has_loss() const { return slots_.front()->has_loss(); }
-  DepthMarch& march() const { return slots_.front()->march(); }
+  /// The model of this stage, through which all slots march.
+  DepthModel& model() const { return slots_.front()->model(); }
 
  private:
   /// A neighbouring stage, which sends slabs of one kind (states or adjoints) and receives slabs of the

@@ -34,10 +34,10 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
       layouts_(all_layouts(ranks.depth, parameters.spec, parameters.layout.share())) {
   collectively(ranks.all, [&] {
     if (!mpi::is_root(ranks.all) || stages() == 1) return;
-    for (const auto& layout : layouts_) received_.resize(std::max(received_.size(), layout.size()));
+    for (const auto& layout : layouts_) received_.resize(std::max(std::ssize(received_), layout.size()));
   });
   // The stages that hold each array of the model, by its place.
-  std::map<std::size_t, std::vector<int>> holders;
+  std::map<Index, std::vector<int>> holders;
   for (int stage = 0; stage < stages(); ++stage)
     for (const auto& view : layout_of(stage).views()) holders[view.place].push_back(stage);
   // An array belongs to the first stage that holds it.
@@ -54,7 +54,7 @@ StageParameters::StageParameters(const TrainingRanks& ranks, const Parameters& p
   owned_ = own.pieces;
   if (writes) written_.pieces = owned_;
   // One communicator for each set of stages that hold arrays together, in an order that is the same on all.
-  std::map<std::vector<int>, std::vector<std::size_t>> sets;
+  std::map<std::vector<int>, std::vector<Index>> sets;
   for (const auto& [place, who] : holders)
     if (who.size() > 1) sets[who].push_back(place);
   for (const auto& [who, places] : sets) {

@@ -43,8 +43,8 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
     if (kinds_[j] == EntryKind::frozen || kinds_[j] == EntryKind::softplus) special_.push_back(j);
 }
 
-std::size_t Trainable::trained() const {
-  return kinds_.size() - std::count(kinds_.begin(), kinds_.end(), EntryKind::frozen);
+Index Trainable::trained() const {
+  return size() - std::count(kinds_.begin(), kinds_.end(), EntryKind::frozen);
 }
 
 std::vector<double> Trainable::raw(std::span<const double> values) const {

@@ -25,9 +25,9 @@ class Trainable {
   Trainable(const Parameters& parameters, const TrainedCoefficients& which);
 
   /// Number of entries of the flat vector.
-  std::size_t size() const { return kinds_.size(); }
+  Index size() const { return std::ssize(kinds_); }
   /// Number of trained entries.
-  std::size_t trained() const;
+  Index trained() const;
   /// True if the entry is trained.
   bool moves(Index entry) const { return kinds_[entry] != EntryKind::frozen; }
   /// True if weight decay applies to the entry: to matrices, not to biases, LayerNorm, positions and

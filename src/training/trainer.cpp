@@ -77,7 +77,7 @@ Trainable agreed_trainable(MPI_Comm comm, const Parameters& parameters, const Tr
   return *std::move(made);
 }
 
-std::size_t trained_of(const Trainable& trainable, const StageParameters& stages) {
+Index trained_of(const Trainable& trainable, const StageParameters& stages) {
   Index trained = 0;
   for (const auto& piece : stages.owned())
     for (Index j = piece.at, end = piece.at + piece.count; j < end; ++j)
@@ -113,7 +113,7 @@ Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pi
 
 bool Trainer::contributes_loss() const {
   // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
-  return pipeline_.has_loss() && pipeline_.march().model().context().line->rank() == 0;
+  return pipeline_.has_loss() && pipeline_.model().context().line->rank() == 0;
 }
 
 double Trainer::gradient_norm() const {
@@ -167,7 +167,7 @@ StepReport Trainer::step(const Batch& batch) {
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   // theta from the variables, and the kept weights of the model from theta.
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.march().refresh();  // all slots march with one model
+  pipeline_.model().refresh();
   return report;
 }
 
@@ -176,7 +176,7 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
   // A stage that fails goes on, as the others wait for its states.
   collectively(ranks_.all, [&] {
     std::exception_ptr failure;
-    std::size_t shown = 0;
+    Index shown = 0;
     try {
       samples.for_batches([&](const Batch& batch) {
         ++shown;
@@ -225,7 +225,7 @@ void Trainer::load(const io::CheckpointReader& checkpoint) {
   checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.march().refresh();
+  pipeline_.model().refresh();
 }
 
 }  // namespace fluxformer

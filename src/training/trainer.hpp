@@ -90,7 +90,7 @@ class Trainer {
   /// Snapshot of the optimiser, with the preconditioner (on rank 0) only for Preconditioner::kept.
   OptimiserRecord optimiser(Preconditioner which) const;
   /// Number of entries of the parameter vector of the whole model that are trained.
-  std::size_t trained() const { return trained_; }
+  Index trained() const { return trained_; }
   const StageParameters& stages() const { return stages_; }
 
   /// Mean task loss and accuracy of `samples`, which are distributed over the token lines of the ranks of a

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "model/manufactured.hpp"
+#include "tests/support/manufactured.hpp"
 #include "tests/support/orders.hpp"
 #include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"

@@ -205,24 +205,23 @@ TEST_F(ArchiveRoundTrip, a_checkpoint_gives_back_the_same_bits_on_any_split) {
 }
 
 TEST_F(ArchiveRoundTrip, pieces_of_a_list_are_written_once_and_read_by_all_who_hold_them) {
-  constexpr std::size_t size = 97;
-  const auto number = [](std::size_t place) { return std::sqrt(3.0 + static_cast<double>(place)); };
+  constexpr Index size = 97;
+  const auto number = [](Index place) { return std::sqrt(3.0 + static_cast<double>(place)); };
   // Rank r writes every P-th piece of seven numbers; memory has a gap in front of each.
-  const auto pieces = [&](std::size_t first, std::size_t every) {
+  const auto pieces = [&](Index first, Index every) {
     io::FlatPart part{.size = size, .pieces = {}};
-    std::size_t at = 0;
-    for (std::size_t place = 7 * first; place < size; place += 7 * every) {
-      const std::size_t count = std::min<std::size_t>(7, size - place);
+    Index at = 0;
+    for (Index place = 7 * first; place < size; place += 7 * every) {
+      const Index count = std::min<Index>(7, size - place);
       part.add({place, count, at + 1});
       at += count + 1;
     }
     return std::pair{part, std::vector<double>(at + 1, -1.0)};
   };
-  const auto ranks = static_cast<std::size_t>(size_of(world)),
-             rank = static_cast<std::size_t>(rank_in(world));
+  const Index ranks = size_of(world), rank = rank_in(world);
   auto [mine, memory] = pieces(rank, ranks);
   for (const auto& piece : mine.pieces)
-    for (std::size_t j = 0; j < piece.count; ++j) memory[piece.at + j] = number(piece.first + j);
+    for (Index j = 0; j < piece.count; ++j) memory[piece.at + j] = number(piece.first + j);
   const io::NumbersItem item{"list"};
   {
     io::CheckpointWriter writer(world, file("list.h5"));
@@ -232,13 +231,13 @@ TEST_F(ArchiveRoundTrip, pieces_of_a_list_are_written_once_and_read_by_all_who_h
   const auto reader = io::CheckpointReader::newest(world, file("list.h5"));
   int wrong = 0;
   const auto all = reader.numbers(item, size);
-  for (std::size_t place = 0; place < size; ++place) wrong += all[place] != number(place);
+  for (Index place = 0; place < size; ++place) wrong += all[place] != number(place);
   // Others than it wrote, some of them read by several ranks.
   auto [wanted, found] = pieces(rank / 2, (ranks + 1) / 2);
-  const auto gaps = static_cast<std::ptrdiff_t>(found.size() - wanted.count());
+  const Index gaps = std::ssize(found) - wanted.count();
   reader.part(item, wanted, found.data());
   for (const auto& piece : wanted.pieces)
-    for (std::size_t j = 0; j < piece.count; ++j) wrong += found[piece.at + j] != number(piece.first + j);
+    for (Index j = 0; j < piece.count; ++j) wrong += found[piece.at + j] != number(piece.first + j);
   EXPECT_EQ(std::ranges::count(found, -1.0), gaps);
   EXPECT_EQ(sum_over(world, wrong), 0);
   auto other = wanted;

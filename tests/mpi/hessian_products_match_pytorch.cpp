@@ -96,7 +96,7 @@ double compare(const std::vector<double>& ours, const Reference& reference, What
   for (const auto& view : theirs.layout.views()) {
     if (!reference.has(view.path())) continue;
     double difference = 0, size = 1e-4 * most;
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       difference = std::max(difference, std::abs(ours[j] - theirs.values[j]));
       size = std::max(size, std::abs(theirs.values[j]));
     }

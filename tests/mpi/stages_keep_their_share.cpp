@@ -75,11 +75,10 @@ TEST(StagesOfDepth, hold_the_parameters_of_their_cells) {
   const auto data = random_samples(20, 4, 1, 3, 3, 7);
   StagedTraining run(world, model(), cells, data, batch, {});
   const auto& layout = run.parameters.layout;
-  const std::size_t block = layout.block_size();
-  std::size_t expected = block * static_cast<std::size_t>(run.range.count()) + 2;  // alpha, rho
-  if (run.stage == 0) expected += 3 * 6 + 6 + 4 * 6;                               // W, b, position
-  if (run.stage + 1 == run.stages) expected += 2 * 6 + 3 * 6 + 3;                  // final norm, head
-  EXPECT_EQ(run.parameters.values.size(), expected);
+  Index expected = layout.block_size() * run.range.count() + 2;    // alpha, rho
+  if (run.stage == 0) expected += 3 * 6 + 6 + 4 * 6;               // W, b, position
+  if (run.stage + 1 == run.stages) expected += 2 * 6 + 3 * 6 + 3;  // final norm, head
+  EXPECT_EQ(std::ssize(run.parameters.values), expected);
   const double owned =
       sum_over(world, static_cast<double>(io::FlatPart{0, run.trainer->stages().owned()}.count()));
   EXPECT_EQ(owned, static_cast<double>(layout.size_of_model()));

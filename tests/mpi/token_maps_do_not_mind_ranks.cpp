@@ -21,7 +21,7 @@ TokenExamples shared_examples(unsigned seed, MPI_Comm comm) {
   TokenExamples set{samples, {}};
   for (int s = samples - 1 - rank; s >= 0; s -= ranks) {
     const Matrix x = normal_matrix(5 + s % 4, width, seed + static_cast<unsigned>(s));
-    set.samples.push_back({static_cast<std::size_t>(s), (x.array() + 0.4 * x.array().cube()).matrix(), x});
+    set.samples.push_back({s, (x.array() + 0.4 * x.array().cube()).matrix(), x});
   }
   return set;
 }

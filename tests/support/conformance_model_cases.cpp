@@ -1,7 +1,7 @@
 #include "tests/support/conformance_model_cases.hpp"
 
 #include "model/depth_model.hpp"
-#include "model/manufactured.hpp"
+#include "tests/support/manufactured.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"
 

@@ -32,7 +32,7 @@ Parameters random_parameters(const ProblemSpec& spec) {
   for (const auto& view : p.layout.views()) {
     if (view.group == "equation" || view.name == "kappa") continue;
     const bool gain = view.name.ends_with("gain");
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       if (view.shape.size() == 1) p.values[j] += noise[j];
       if (!gain) p.values[j] *= spec.weight_scale;
     }

@@ -47,7 +47,7 @@ class TrainingHessian {
   /// over the rows of all samples. Every rank of a token line gets the same rows.
   void for_output_gradients(const std::function<void(std::span<const double>)>& visit);
   const Trainable& trainable() const { return trainable_; }
-  std::size_t size() const { return trainable_.size(); }
+  Index size() const { return trainable_.size(); }
   /// Largest memory for products on any rank, in bytes.
   double kept_bytes() const { return kept_bytes_; }
 

@@ -31,7 +31,7 @@ std::vector<TokenExamples> examples_at(const SampleSet& samples, ModelProbe& pro
     const std::vector<double> embedded = u;
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       if (row < first || row >= first + count) return;
-      for_each_sample(batch, [&](std::size_t b, std::size_t place) {
+      for_each_sample(batch, [&](Index b, Index place) {
         const int sample = b;
         at[row - first].samples.push_back({place, sample_of(probe.counted(), state, sample),
                                            sample_of(probe.counted(), embedded.data(), sample)});

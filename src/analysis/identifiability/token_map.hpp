@@ -80,9 +80,9 @@ class RidgeSums : public Accumulator {
 
 /// A training or validation sample on the rank that holds it.
 struct TokenExample {
-  std::size_t place = 0;  ///< place among all samples of its set, over all ranks: 0 .. count - 1
-  Matrix states;          ///< n x d
-  Matrix descriptions;    ///< n x m
+  Index place = 0;      ///< place among all samples of its set, over all ranks: 0 .. count - 1
+  Matrix states;        ///< n x d
+  Matrix descriptions;  ///< n x m
 };
 
 /// A map with one hidden layer, a plain value:
@@ -144,7 +144,7 @@ struct MlpSettings {
 
 /// A set of samples, spread over ranks.
 struct TokenExamples {
-  std::size_t count = 0;              ///< samples on all ranks
+  Index count = 0;                    ///< samples on all ranks
   std::vector<TokenExample> samples;  ///< samples of this rank, in any order
 };
 

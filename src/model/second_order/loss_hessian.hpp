@@ -46,7 +46,7 @@ class LossHessian {
   /// row costs half a gradient of its whole batch. Collective over the token line.
   void for_output_gradients(std::span<double> row, const std::function<void()>& visit);
   /// Number of entries of the flat vector of the parameters.
-  std::size_t size() const { return parameters_.layout.size(); }
+  Index size() const { return parameters_.layout.size(); }
   /// Memory that the batches hold on this rank, in bytes.
   std::size_t kept_bytes() const;
 

@@ -72,12 +72,12 @@ TEST_F(Probes, go_back_by_the_transpose_of_what_they_go_forward_by) {
   std::vector<std::vector<double>> tangents{v};
   for (int row = 0; row < 4; ++row) {
     tangents.emplace_back(u.size());
-    c.probe.tangent(row, seen.states[static_cast<std::size_t>(row)].data(),
-                    tangents[tangents.size() - 2].data(), tangents.back().data());
+    c.probe.tangent(row, seen.states[row].data(), tangents[tangents.size() - 2].data(),
+                    tangents.back().data());
   }
   c.probe.adjoint(logits_bar, u_bar, {}, [&](int row, const double* bar) {
     const std::vector<double> here(bar, bar + u.size());
-    rows[static_cast<std::size_t>(row)] = dot(here, tangents[static_cast<std::size_t>(row)]);
+    rows[row] = dot(here, tangents[row]);
   });
   for (const double one : rows) EXPECT_NEAR(one, rows[0], 1e-12 * std::abs(rows[0]) + 1e-13);  // round-off
   // Central differences: error h^2 and round-off / h.

@@ -21,7 +21,7 @@ Image blot(double x = 0, double y = 0) {
   constexpr double centre = (data::image_side - 1) / 2.0;
   for (int j = 0; j < data::image_pixels; ++j) {
     const double dx = j % data::image_side - centre - x, dy = j / data::image_side - centre - y;
-    image[static_cast<std::size_t>(j)] = std::exp(-(dx * dx + dy * dy) / 18);
+    image[j] = std::exp(-(dx * dx + dy * dy) / 18);
   }
   return image;
 }
@@ -32,7 +32,7 @@ struct Moments {
 Moments moments(const Image& image) {
   Moments m;
   for (int j = 0; j < data::image_pixels; ++j) {
-    const double ink = image[static_cast<std::size_t>(j)];
+    const double ink = image[j];
     m.ink += ink;
     m.x += ink * (j % data::image_side);
     m.y += ink * (j / data::image_side);

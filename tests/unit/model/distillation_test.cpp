@@ -65,10 +65,10 @@ class Student {
   }
   double loss_at(const std::vector<double>& values) {
     const auto kept = std::exchange(parameters.values, values);
-    march->refresh();
+    model->refresh();
     const double value = evaluator->evaluate(batch()).total();
     parameters.values = kept;
-    march->refresh();
+    model->refresh();
     return value;
   }
 
@@ -152,7 +152,7 @@ TEST(Distillation, has_the_gradient_of_its_loss_through_both_marches) {
         if (view.name == "kappa" && c.kappa == 0) continue;  // negative on one side
         std::vector<double> direction(p.values.size(), 0.0);
         const auto random = random_vector(view.size(), static_cast<unsigned>(view.offset) + 3);
-        for (std::size_t j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
+        for (Index j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
         // Central differences: truncation step^2 times third derivatives of order 1 to 10, round-off 1e-16 /
         // step.
         constexpr double step = 1e-5;
@@ -168,7 +168,7 @@ TEST(Distillation, has_the_gradient_of_its_loss_through_both_marches) {
 TEST(Distillation, of_attention_is_finite_where_the_student_gives_less_than_the_smallest_double) {
   Student student(classifier(), layers, {0, 1}, false);
   for (double& weight : student.parameters.view("layers/1/W_Q")) weight *= 1e5;  // exp(-745) is 0
-  student.march->refresh();
+  student.model->refresh();
   const double loss = student.evaluator->evaluate(batch()).depth_loss;
   EXPECT_TRUE(std::isfinite(loss));
   EXPECT_GT(loss, 745);

@@ -50,7 +50,7 @@ class SquaresOnTheWay final : public DepthLoss {
     for (Index j = 0; j < context_.size(); ++j) {
       const int sample = static_cast<int>(j / d) % context_.samples;
       if (!context_.mask.real(sample, static_cast<int>(j / d) / context_.samples)) continue;
-      const double weight = c * batch.weight[static_cast<std::size_t>(sample)];
+      const double weight = c * batch.weight[sample];
       sum += weight / 2 * u[j] * u[j];
       if (u_bar != nullptr) u_bar[j] += alpha * weight * u[j];
     }
@@ -83,10 +83,10 @@ class GradientOf : public testing::TestWithParam<GradientEvaluatorCase> {
   double loss_at(const std::vector<double>& values) {
     const auto kept = run.parameters.values;
     run.parameters.values = values;
-    run.march.refresh();
+    run.model->refresh();
     const double value = loss();
     run.parameters.values = kept;
-    run.march.refresh();
+    run.model->refresh();
     return value;
   }
 
@@ -104,12 +104,12 @@ TEST_P(GradientOf, every_array_leaves_a_remainder_of_second_order) {
     const double start = loss();
     for (const auto& view : p.layout.views()) {
       if (view.name == "kappa" && GetParam().kappa == 0) {  // diffusion is disabled and cannot be trained
-        for (std::size_t j = 0; j < view.size(); ++j) EXPECT_EQ(gradient[view.offset + j], 0) << view.path();
+        for (Index j = 0; j < view.size(); ++j) EXPECT_EQ(gradient[view.offset + j], 0) << view.path();
         continue;
       }
       std::vector<double> direction(p.values.size(), 0.0);
       const auto random = random_vector(view.size(), static_cast<unsigned>(view.offset) + 1);
-      for (std::size_t j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
+      for (Index j = 0; j < view.size(); ++j) direction[view.offset + j] = random[j];
       const double slope = dot(gradient, direction);
       const auto remainder = [&](double step) {
         return std::abs(loss_at(plus(p.values, step, direction)) - start - step * slope);

@@ -65,7 +65,7 @@ TEST(InitialState, of_a_cosine_is_the_product_of_modes_on_a_grid) {
   const auto u = state_of({.kind = "cosine", .scale = 3, .mode = 2});
   for (int x = 0; x < nx; ++x)
     for (int y = 0; y < ny; ++y)
-      EXPECT_NEAR(u[static_cast<std::size_t>((y * nx + x) * initial_state_samples * width)],
+      EXPECT_NEAR(u[(y * nx + x) * initial_state_samples * width],
                   3 * std::cos(2 * std::numbers::pi * (x + 0.5) / nx) *
                       std::cos(2 * std::numbers::pi * (y + 0.5) / ny),
                   1e-14);
@@ -73,9 +73,7 @@ TEST(InitialState, of_a_cosine_is_the_product_of_modes_on_a_grid) {
 
 TEST(InitialState, of_quantiles_rises_from_token_to_token_and_is_odd) {
   const auto u = state_of({.kind = "quantiles", .scale = 2});
-  const auto at = [&](int token) {
-    return u[static_cast<std::size_t>(token * initial_state_samples * width)];
-  };
+  const auto at = [&](int token) { return u[token * initial_state_samples * width]; };
   for (int token = 0; token < initial_state_tokens; ++token) {
     EXPECT_NEAR(0.5 * std::erfc(-at(token) / 2 / std::numbers::sqrt2), (token + 0.5) / initial_state_tokens,
                 1e-14);
@@ -97,8 +95,7 @@ TEST(EquiangularPoints, have_unit_norm_and_the_inner_product_asked_for) {
     for (int i = 0; i < n; ++i)
       for (int k = 0; k <= i; ++k) {
         double product = 0;
-        for (int j = 0; j < d; ++j)
-          product += x[static_cast<std::size_t>(i * d + j)] * x[static_cast<std::size_t>(k * d + j)];
+        for (int j = 0; j < d; ++j) product += x[i * d + j] * x[k * d + j];
         EXPECT_NEAR(product, i == k ? 1 : gamma, 1e-7) << gamma;  // the root of round-off at -1/(n-1)
       }
   }

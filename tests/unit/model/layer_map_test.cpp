@@ -85,12 +85,12 @@ TEST_P(LayerMap, parameter_gradient_is_the_slope_for_every_array) {
     double along = 0, size = 0;
     const auto value = [&](double t) {
       values = start;
-      for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) values[j] += t * direction[j];
+      for (Index j = view.offset; j < view.offset + view.size(); ++j) values[j] += t * direction[j];
       problem_.model->refresh();
       return dot(increment(u_), w_);
     };
     const double slope = (value(step) - value(-step)) / (2 * step);
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       along += gradient[j] * direction[j];
       size += std::abs(gradient[j] * direction[j]);
     }

@@ -43,7 +43,7 @@ TEST(ParameterLayout, has_as_many_as_were_counted_before) {
 TEST(ParameterLayout, views_cover_the_flat_vector_once_without_a_gap) {
   for (const auto& spec : {parameters_full_model(), small_model(1)}) {
     const ParameterLayout layout(spec);
-    std::size_t next = 0;
+    Index next = 0;
     std::set<std::string> paths;
     for (const auto& view : layout.views()) {
       EXPECT_EQ(view.offset, next) << view.path();
@@ -90,9 +90,9 @@ TEST(ParameterLayout, shares_hold_what_the_whole_has_there_and_together_all_of_i
                                        ParameterShare{1, 2, false, true}}) {
       Parameters part(spec, share);
       initialise_standard(part, 7, 0.1, 0.9, 0.8);
-      EXPECT_EQ(part.layout.size_of_model(), whole.values.size());
+      EXPECT_EQ(part.layout.size_of_model(), std::ssize(whole.values));
       EXPECT_EQ(parameter_count(spec, share), static_cast<double>(part.values.size()));
-      std::size_t next = 0;
+      Index next = 0;
       for (const auto& view : part.layout.views()) {
         EXPECT_EQ(view.offset, next) << view.path();
         next += view.size();
@@ -100,7 +100,7 @@ TEST(ParameterLayout, shares_hold_what_the_whole_has_there_and_together_all_of_i
         EXPECT_TRUE(std::ranges::equal(part.view(view.path()), whole.view(view.path()))) << view.path();
         seen.insert(view.path());
       }
-      EXPECT_EQ(next, part.values.size());
+      EXPECT_EQ(next, std::ssize(part.values));
       for (int knot = share.first_knot; knot <= share.last_knot; ++knot)
         EXPECT_EQ(part.layout.block_offset(knot),
                   part.layout.at("layers/" + std::to_string(knot + 1) + "/norm1_gain").offset);

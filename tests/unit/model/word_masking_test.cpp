@@ -102,9 +102,7 @@ TEST_P(Masking, leaves_all_other_words_and_every_segment_as_they_are) {
       continue;
     }
     const int there = static_cast<int>(batch.input[j]);
-    EXPECT_TRUE(there == masking.vocabulary().mask ||
-                masking.ordinary()[static_cast<std::size_t>(there)] != 0)
-        << there;
+    EXPECT_TRUE(there == masking.vocabulary().mask || masking.ordinary()[there] != 0) << there;
   }
   EXPECT_EQ(batch.length, plain.length);
   EXPECT_EQ(batch.weight, plain.weight);
@@ -124,7 +122,7 @@ TEST_P(Masking, shows_the_mask_for_80_percent_any_word_for_10_and_the_right_one_
       for (const auto& [token, right, there] : seen(batch, slot, numbers)) {
         ++n;
         ++counts[there == masking.vocabulary().mask ? 0 : there == right ? 1 : 2];
-        if (there != masking.vocabulary().mask && there != right) ++others[static_cast<std::size_t>(there)];
+        if (there != masking.vocabulary().mask && there != right) ++others[there];
       }
   }
   ASSERT_GT(n, 10000);
@@ -137,8 +135,7 @@ TEST_P(Masking, shows_the_mask_for_80_percent_any_word_for_10_and_the_right_one_
   check(counts[2], n, 0.1 - 0.1 / ordinary, "other words");
   // The eight words are about equally frequent in the texts, and as random words exactly so.
   for (int other = 0; other < ordinary; ++other)
-    check(others[static_cast<std::size_t>(first_ordinary + other)], counts[2], 1.0 / ordinary,
-          "word " + std::to_string(other));
+    check(others[first_ordinary + other], counts[2], 1.0 / ordinary, "word " + std::to_string(other));
 }
 
 TEST_P(Masking, draws_the_random_words_of_a_sample_one_by_one) {
@@ -170,7 +167,7 @@ TEST_P(Masking, chooses_every_place_equally_often) {
   for (std::uint64_t time = 0; time < times; ++time) {
     auto one = batch_of(data, {slot});
     masking.apply(one, draws.item(time), 1);
-    for (const auto& target : one.masked) ++chosen[static_cast<std::size_t>(target.token)];
+    for (const auto& target : one.masked) ++chosen[target.token];
   }
   const double p = static_cast<double>(wanted(0.3, words_of(slot))) / words;
   for (std::size_t t = 0; t < word_masking_tokens; ++t) {
@@ -224,7 +221,7 @@ TEST_P(Masking, weighs_the_words_of_all_members_as_one_mean) {
       .prepared([&](Batch& shown) { masking.apply(shown, draws, mean); })
       .for_batches([&](const Batch& shown) {
         for (const auto& target : shown.masked) {
-          EXPECT_GT(shown.weight[static_cast<std::size_t>(target.sample)], 0);  // no filler
+          EXPECT_GT(shown.weight[target.sample], 0);  // no filler
           // Three divisions and this product are rounded, by half an epsilon each.
           EXPECT_NEAR(target.weight * words, 1, 3 * std::numeric_limits<double>::epsilon());
           sum += target.weight;

@@ -33,10 +33,10 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
     return derivative(
         [&](double step) {
           run.parameters.values = plus(start, step, direction);
-          run.march.refresh();
+          run.model->refresh();
           auto value = f();
           run.parameters.values = start;
-          run.march.refresh();
+          run.model->refresh();
           return value;
         },
         0.002);
@@ -45,7 +45,7 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
     auto v = random_vector(start.size(), seed, 0.1);
     for (const auto& view : run.parameters.layout.views())
       if (view.name == "kappa" && GetParam().kappa == 0)
-        std::fill_n(v.begin() + static_cast<std::ptrdiff_t>(view.offset), view.size(), 0.0);
+        std::fill_n(v.begin() + view.offset, view.size(), 0.0);
     return v;
   }
   std::vector<double> product(Curvature part, const std::vector<double>& v) {
@@ -106,7 +106,7 @@ TEST_P(WordsOf, is_the_weighted_cross_entropy_of_the_masked_words) {
     const auto z = logits(p, {first, first + p.spec.width});
     double sum = 0, mean = 0;
     for (const double value : z) sum += std::exp(value), mean += value / static_cast<double>(z.size());
-    const double s = GetParam().loss.smoothing, right = z[static_cast<std::size_t>(masked.word)];
+    const double s = GetParam().loss.smoothing, right = z[masked.word];
     loss += masked.weight * (std::log(sum) - (1 - s) * right - s * mean);
     if (right == *std::max_element(z.begin(), z.end())) correct += masked.weight;
   }
@@ -123,7 +123,7 @@ TEST_P(WordsOf, has_the_gradient_of_its_differences) {
     if (view.name == "kappa" && GetParam().kappa == 0) continue;
     std::vector<double> v(start.size(), 0.0);
     const auto random = random_vector(view.size(), static_cast<unsigned>(view.offset) + 3, 0.1);
-    std::copy(random.begin(), random.end(), v.begin() + static_cast<std::ptrdiff_t>(view.offset));
+    std::copy(random.begin(), random.end(), v.begin() + view.offset);
     const auto expected = along(v, [&] { return std::vector<double>{run.evaluator.evaluate(batch).loss}; });
     EXPECT_NEAR(dot(gradient, v), expected[0], 1e-10) << view.path();  // differences: see Richardson
   }

@@ -20,13 +20,13 @@ struct Cells {
   CellWeights<double> weights() {
     return {[this](int cell) {
               LayerWeights<const double> w;
-              w.diffusion.kappa = &kappa[static_cast<std::size_t>(cell - 1)];
+              w.diffusion.kappa = &kappa[cell - 1];
               return w;
             },
             [this](int cell, std::span<double> all) {
               asked.push_back(cell);
               LayerWeights<double> w;
-              w.diffusion.kappa = &all[static_cast<std::size_t>(cell - 1)];
+              w.diffusion.kappa = &all[cell - 1];
               return w;
             }};
   }

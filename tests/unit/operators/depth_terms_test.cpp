@@ -42,8 +42,7 @@ TEST(DepthTransport, second_order_is_exact_for_parabolas_but_first_order_in_cell
   DepthTransport term(1.5, curve.h, 2);
   const std::vector<double> f = rhs(term, curve.cells(6), &curve.a);
   EXPECT_NEAR(f[0], -1.5 * (3 - 5 * 0.25), 1e-13);
-  for (int i = 2; i <= 6; ++i)
-    EXPECT_NEAR(f[static_cast<std::size_t>(i - 1)], -1.5 * (3 - 10 * i * curve.h), 1e-12);
+  for (int i = 2; i <= 6; ++i) EXPECT_NEAR(f[i - 1], -1.5 * (3 - 10 * i * curve.h), 1e-12);
 }
 
 TEST(DepthTransport, without_an_inflow_zero_flows_in) {

@@ -42,7 +42,7 @@ struct Problem {
   }
   /// Half the sum of squared differences of neighbours, each pair once (zero flux).
   double energy(const std::vector<double>& u) const {
-    const auto at = [&](int x, int y) { return u[static_cast<std::size_t>(y * line.tokens_x() + x)]; };
+    const auto at = [&](int x, int y) { return u[y * line.tokens_x() + x]; };
     double sum = 0;
     for (int y = 0; y < line.tokens_y(); ++y)
       for (int x = 0; x < line.tokens_x(); ++x) {
@@ -76,7 +76,7 @@ TEST(TokenDiffusion, neumann_modes_decay_with_4_kappa_sin2) {
   Problem problem(n, 1, {kappa});
   for (int k = 0; k < n; ++k) {
     std::vector<double> mode(n);
-    for (int j = 0; j < n; ++j) mode[static_cast<std::size_t>(j)] = std::cos(pi * k * (j + 0.5) / n);
+    for (int j = 0; j < n; ++j) mode[j] = std::cos(pi * k * (j + 0.5) / n);
     const double rate = 4 * kappa * std::pow(std::sin(pi * k / (2.0 * n)), 2);
     const std::vector<double> f = problem.rhs(mode);
     for (std::size_t j = 0; j < f.size(); ++j) expect_decay(f[j], rate * mode[j]);

@@ -35,8 +35,7 @@ Slots play(PipelineSchedule schedule, int stages, int micro_batches) {
     const auto found = done_at.find({stage, forward, micro});
     return found != done_at.end() && found->second <= slots.steps;
   };
-  while (std::ranges::any_of(
-      next, [&](const auto& n) { return n < todo[static_cast<std::size_t>(&n - next.data())].size(); })) {
+  while (std::ranges::any_of(next, [&](const auto& n) { return n < todo[&n - next.data()].size(); })) {
     for (int stage = 0; stage < stages; ++stage) {
       const auto s = static_cast<std::size_t>(stage);
       const bool over = next[s] == todo[s].size();
@@ -71,7 +70,7 @@ TEST(PipelineSchedule, has_the_bubble_and_the_activations_of_the_formulas) {
         EXPECT_EQ(slots.steps, 2 * (micro_batches + stages - 1));
         EXPECT_DOUBLE_EQ(static_cast<double>(slots.idle) / slots.steps, bubble(stages, micro_batches));
         for (int stage = 0; stage < stages; ++stage) {
-          const int kept = slots.most_kept[static_cast<std::size_t>(stage)];
+          const int kept = slots.most_kept[stage];
           EXPECT_EQ(kept, most_in_flight(schedule, stage, stages, micro_batches));
           EXPECT_EQ(kept, schedule == gpipe ? micro_batches : std::min(micro_batches, stages - stage));
         }

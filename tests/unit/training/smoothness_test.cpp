@@ -35,7 +35,7 @@ TEST(Smoothness, of_weights_linear_in_depth_is_the_exact_integral) {
     const auto size = p.layout.block_size();
     const auto a = random_vector(size, 1), b = random_vector(size, 2);
     for (int k = 0; k < knots; ++k)
-      for (std::size_t j = 0; j < size; ++j)
+      for (Index j = 0; j < size; ++j)
         p.values[p.layout.block_offset(k) + j] = a[j] + b[j] * k * (layers - 1) / (knots - 1);
     const double exact = strength / 2 * (layers - 1) * dot(b, b);
     EXPECT_NEAR(penalty(p, strength), exact, 1e-13 * exact) << knots << " knots";
@@ -50,7 +50,7 @@ TEST(Smoothness, is_the_integral_of_what_the_model_sees) {
   const auto d = static_cast<std::size_t>(p.spec.width);
   // W_1 of layer 1 and 2 alone changes.
   for (const int k : {1, 2})
-    for (std::size_t j = 0; j < p.layout.block_size(); ++j)
+    for (Index j = 0; j < p.layout.block_size(); ++j)
       p.values[p.layout.block_offset(k) + j] = p.values[p.layout.block_offset(0) + j];
   const auto other = random_vector(p.view("layers/2/W_1").size(), 9);
   std::copy(other.begin(), other.end(), p.view("layers/2/W_1").begin());
@@ -87,7 +87,7 @@ TEST(Smoothness, adds_the_gradient_of_its_differences) {
 }
 
 /// Whether entry j of the blocks is the same at all knots, as kappa is.
-bool same(const Parameters& p, std::size_t j) {
+bool same(const Parameters& p, Index j) {
   const auto in_block = (j - p.layout.block_offset(0)) % p.layout.block_size();
   for (int k = 1; k < p.spec.knots; ++k)
     if (p.values[p.layout.block_offset(k) + in_block] != p.values[p.layout.block_offset(0) + in_block])
@@ -99,7 +99,7 @@ TEST(Smoothness, leaves_embedding_head_and_coefficients_alone) {
   const auto p = with_knots(5, 3);
   std::vector<double> gradient(p.values.size(), 0.0);
   add_smoothness(p, 1, gradient);
-  for (std::size_t j = 0; j < gradient.size(); ++j)
+  for (Index j = 0; j < std::ssize(gradient); ++j)
     EXPECT_EQ(gradient[j] != 0, j >= p.layout.block_offset(0) && j < p.layout.block_offset(3) && !same(p, j))
         << j;
 }
@@ -108,7 +108,7 @@ TEST(Smoothness, of_a_set_per_layer_is_the_sum_of_squared_jumps) {
   const auto p = with_knots(3, 3, DepthVariation::constant);
   double sum = 0;
   for (int k = 0; k < 2; ++k)
-    for (std::size_t j = 0; j < p.layout.block_size(); ++j) {
+    for (Index j = 0; j < p.layout.block_size(); ++j) {
       const double jump = p.values[p.layout.block_offset(k + 1) + j] - p.values[p.layout.block_offset(k) + j];
       sum += jump * jump;
     }

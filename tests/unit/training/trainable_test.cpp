@@ -33,9 +33,8 @@ std::set<std::string> decaying(const Parameters& p, const Trainable& trainable) 
   std::set<std::string> names;
   for (const auto& view : p.layout.views()) {
     int count = 0;
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j)
-      count += trainable.decays(j) ? 1 : 0;
-    EXPECT_TRUE(count == 0 || count == static_cast<int>(view.size())) << view.path();
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) count += trainable.decays(j) ? 1 : 0;
+    EXPECT_TRUE(count == 0 || count == view.size()) << view.path();
     if (count > 0) names.insert(view.group.substr(0, 6) + "/" + view.name);
   }
   return names;
@@ -51,7 +50,7 @@ TEST(Trainable, decays_matrices_only) {
 
 TEST(Trainable, holds_the_coefficients_that_are_not_asked_for) {
   const auto p = parameters(0.1);
-  const std::size_t all = p.values.size(), kappas = 2 * 6;
+  const Index all = p.values.size(), kappas = 2 * 6;
   EXPECT_EQ(Trainable(p, {}).trained(), all - kappas - 2);
   EXPECT_EQ(Trainable(p, {.kappa = true}).trained(), all - 2);
   EXPECT_EQ(Trainable(p, {.alpha = true}).trained(), all - kappas - 1);
@@ -64,7 +63,7 @@ TEST(Trainable, holds_the_coefficients_that_are_not_asked_for) {
   trainable.apply(raw, values, no_cap);
   for (const auto& view : p.layout.views()) {
     const bool frozen = view.name == "kappa" || view.name == "alpha";
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       EXPECT_EQ(gradient[j], frozen ? 0 : before[j]) << view.path();
       EXPECT_EQ(values[j] == p.values[j], frozen) << view.path();
     }
@@ -120,7 +119,7 @@ TEST(Trainable, pulls_the_gradient_of_differences) {
   constexpr double step = 1e-4, tolerance = step * step + 1e-13 / step;
   for (const char* path : {"layers/1/kappa", "layers/2/kappa", "equation/alpha", "equation/rho", "head/b"}) {
     const auto& view = p.layout.at(path);
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       auto up = raw, down = raw;
       up[j] += step;
       down[j] -= step;

@@ -108,12 +108,11 @@ TEST(RowScores, of_unrelated_rows_are_those_of_the_theory) {
     double cosine = 0, kl = 0, count = 0;
     for (int i = 0; i < c.rows; ++i) {
       std::vector<double> p(n);
-      for (int j = 0; j < n; ++j)
-        p[static_cast<std::size_t>(j)] = std::exp(c.s * draw.normal(static_cast<std::uint64_t>(i * n + j)));
-      auto& row = rows[static_cast<std::size_t>(i % 3)];
+      for (int j = 0; j < n; ++j) p[j] = std::exp(c.s * draw.normal(static_cast<std::uint64_t>(i * n + j)));
+      auto& row = rows[i % 3];
       row.assign(p.data(), n);
       for (int back = 1; back <= std::min(i, 2); ++back) {
-        const auto s = compare(row, rows[static_cast<std::size_t>((i - back) % 3)]);
+        const auto s = compare(row, rows[(i - back) % 3]);
         cosine += value(s, RowScore::cosine), kl += value(s, RowScore::kl), count += 1;
       }
     }
@@ -393,7 +392,7 @@ AttentionAccumulator with_heads_in_order(const std::vector<int>& of, int heads_t
     const auto t = attention(heads_t, n, n, sample);
     auto p = attention(heads_p, n, n, 50 + sample);
     for (int head = 0; head < heads_p; ++head)
-      if (const int from = of[static_cast<std::size_t>(head)]; from >= 0)
+      if (const int from = of[head]; from >= 0)
         std::copy_n(t.begin() + from * n * n, n * n, p.begin() + head * n * n);
     meter.add(sample, 0, n, n, t.data(), p.data());
   }
@@ -455,7 +454,7 @@ TEST(MatchedScores, are_means_over_the_layers_matched_heads_and_queries_of_a_sam
       double expected = 0;
       for (int layer = 0; layer < 2; ++layer)
         for (int t = 0; t < 3; ++t) {
-          const int p = pairs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(t)];
+          const int p = pairs[layer][t];
           if (p < 0) continue;
           const auto seed = static_cast<unsigned>(10 * sample + layer);
           const auto a = attention(3, n, n, seed), b = attention(2, n, n, 100 + seed);
@@ -466,7 +465,7 @@ TEST(MatchedScores, are_means_over_the_layers_matched_heads_and_queries_of_a_sam
             expected += compare(x, y).value[index(s)] / n / 4;  // two heads in each of two layers
           }
         }
-      EXPECT_NEAR(each[static_cast<std::size_t>(4 - sample)], expected, rounding);
+      EXPECT_NEAR(each[4 - sample], expected, rounding);
     }
   }
 }
@@ -477,7 +476,7 @@ TEST(MatchedScores, have_the_stored_scores_as_their_mean_over_samples) {
   for (const auto s : every_score) {
     double matched = 0, uniform = 0, permuted = 0;
     for (int layer = 0; layer < 2; ++layer) {
-      matched += matched_score(meter, layer, pairs[static_cast<std::size_t>(layer)], s) / 2;
+      matched += matched_score(meter, layer, pairs[layer], s) / 2;
       for (int t = 0; t < 3; ++t) {
         uniform += meter.uniform_score(s, layer, t) / 6;
         permuted += meter.permuted_score(s, layer, t) / 6;

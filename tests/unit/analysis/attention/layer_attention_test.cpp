@@ -28,7 +28,7 @@ TEST(LayerAttention, is_that_of_the_cell_at_which_the_layer_begins) {
   std::vector<std::vector<double>> rows;
   c.probe.forward(u, Keep::nothing, [&](int, const double* row) { rows.emplace_back(row, row + u.size()); });
   for (const int l : {1, 2}) {
-    c.probe.attention(3 * (l - 1), rows[static_cast<std::size_t>(3 * (l - 1))].data(), expected);
+    c.probe.attention(3 * (l - 1), rows[3 * (l - 1)].data(), expected);
     EXPECT_EQ(layers.of_layer(l), expected);
   }
 }
@@ -89,8 +89,7 @@ TEST(ComparedAttention, keeps_each_sample_in_its_place_with_the_heads_that_were_
       const auto alone =
           compare_attention(c.samples().with({place == 0 ? 1u : 0u}, 3), one, {others[k]}, 1)[0];
       double expected = 0;
-      for (int l = 0; l < 2; ++l)
-        expected += matched_score(alone, l, pairs[k][static_cast<std::size_t>(l)], RowScore::kl) / 2;
+      for (int l = 0; l < 2; ++l) expected += matched_score(alone, l, pairs[k][l], RowScore::kl) / 2;
       EXPECT_NEAR(each[place], expected, layer_attention_rounding);
       EXPECT_GT(expected, 1e-6);
     }

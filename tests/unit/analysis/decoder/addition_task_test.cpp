@@ -50,7 +50,7 @@ TEST(AdditionTask, draws_digits_uniformly_and_pairs_that_sum_to_nine_in_a_fifth_
     for (Eigen::Index n = 0; n < sequences; ++n) {
       const auto x = slice(batch, n, 0, 5), y = slice(batch, n, 6, 11);
       for (std::size_t i = 0; i < 5; ++i) {
-        ++counts[static_cast<std::size_t>(x[i])];
+        ++counts[x[i]];
         nines += x[i] + y[i] == 9 ? 1 : 0;
       }
     }

@@ -70,11 +70,10 @@ T plain_loss(const DecoderShape& shape, const TokenBatch& batch, LogitLoss kind,
   std::vector<int> labels;
   for (Index s = 0; s < batch.sequences(); ++s)
     for (Index i = batch.first_scored; i < batch.end_scored; ++i)
-      labels.push_back(batch.tokens[static_cast<std::size_t>(s * batch.length + i +
-                                                             (kind == LogitLoss::cross_entropy ? 1 : 0))]);
+      labels.push_back(batch.tokens[s * batch.length + i + (kind == LogitLoss::cross_entropy ? 1 : 0)]);
   if (kind == LogitLoss::cross_entropy) return cross_entropy_of(logits, labels, weight);
   Matrix target = Matrix::Zero(static_cast<Index>(labels.size()), shape.vocabulary);
-  for (Index i = 0; i < target.rows(); ++i) target(i, labels[static_cast<std::size_t>(i)]) = 1;
+  for (Index i = 0; i < target.rows(); ++i) target(i, labels[i]) = 1;
   return squared_error_of(logits, target, weight);
 }
 
@@ -94,13 +93,13 @@ void compare_products(const DecoderShape& shape, LogitLoss kind) {
   Matrix j(outputs, theta.size());
   Vector gradient(theta.size()), point(outputs);
   for (Index a = 0; a < theta.size(); ++a) {
-    at[static_cast<std::size_t>(a)].f1 = 1;
+    at[a].f1 = 1;
     const auto dot = logits(at);
-    for (Index i = 0; i < outputs; ++i) j(i, a) = dot[static_cast<std::size_t>(i)].f1;
+    for (Index i = 0; i < outputs; ++i) j(i, a) = dot[i].f1;
     gradient(a) = loss(dot).f1;
-    at[static_cast<std::size_t>(a)].f1 = 0;
+    at[a].f1 = 0;
   }
-  for (Index i = 0; i < outputs; ++i) point(i) = y[static_cast<std::size_t>(i)].f;
+  for (Index i = 0; i < outputs; ++i) point(i) = y[i].f;
   EXPECT_LT((products.gradient() - gradient).norm(), 1e-13 * gradient.norm());
   const Matrix curved = numeric_derivatives(loss, point).hessian;
 
@@ -109,12 +108,12 @@ void compare_products(const DecoderShape& shape, LogitLoss kind) {
     if (columns.size() == 0) continue;
     Vector v = Vector::Zero(theta.size());
     v.segment(columns.begin, columns.size()) = fill(61, columns.size(), 1);
-    for (Index a = 0; a < theta.size(); ++a) at[static_cast<std::size_t>(a)].f2 = v(a);
+    for (Index a = 0; a < theta.size(); ++a) at[a].f2 = v(a);
     Vector expected(theta.size());
     for (Index a = 0; a < theta.size(); ++a) {
-      at[static_cast<std::size_t>(a)].f1 = 1;
+      at[a].f1 = 1;
       expected(a) = loss(logits(at)).f12;
-      at[static_cast<std::size_t>(a)].f1 = 0;
+      at[a].f1 = 0;
     }
     const Vector with_curvature = curved * Vector(j * v);
     const Vector outer = j.transpose() * with_curvature;

@@ -162,7 +162,7 @@ TEST(LinearMlpNorms, are_those_of_the_embeddings_of_the_scored_tokens) {
   const auto batch = addition_batch(study.seed, 0, 0, study.sequences);
   Matrix gram = Matrix::Zero(4, 4);
   for (const Index i : batch.scored_rows()) {
-    const Vector x = weights.embedding.row(batch.tokens[static_cast<std::size_t>(i)]);
+    const Vector x = weights.embedding.row(batch.tokens[i]);
     gram += x * x.transpose();
   }
   // H = 2 X^T X (x) I_12, all of it Gauss-Newton.
@@ -202,8 +202,7 @@ TEST(EntryLogarithms, are_those_of_the_whole_hessian_row_by_row) {
   for (Index i = 3; i < 60; ++i)
     for (Index j = 0; j < products.size(); ++j)
       // H(i, j) and H(j, i) differ by round-off, of which numbers of 4 bytes see little beside 1e-6.
-      EXPECT_NEAR(rows[static_cast<std::size_t>((i - 3) * products.size() + j)],
-                  std::log10(std::abs(h(j, i)) + 1e-6), 2e-6);
+      EXPECT_NEAR(rows[(i - 3) * products.size() + j], std::log10(std::abs(h(j, i)) + 1e-6), 2e-6);
 }
 
 }  // namespace

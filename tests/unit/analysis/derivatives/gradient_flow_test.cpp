@@ -88,7 +88,7 @@ TEST(PureDiffusion, has_powers_of_the_gains_for_singular_values) {
       std::vector<double> expected;
       for (int k = 0; k < n; ++k) expected.push_back(std::pow(std::abs(gain(k, a)), m));
       std::sort(expected.begin(), expected.end(), std::greater<>());
-      for (int k = 0; k < n; ++k) EXPECT_NEAR(found(k), expected[static_cast<std::size_t>(k)], rounding) << k;
+      for (int k = 0; k < n; ++k) EXPECT_NEAR(found(k), expected[k], rounding) << k;
       EXPECT_NEAR(found(0), 1, rounding);  // mode 0 is kept
     }
   }

@@ -37,9 +37,9 @@ struct Case {
     Eigen::MatrixXd all(size, size);
     for (Eigen::Index k = 0; k < size; ++k) {
       std::vector<double> v(u_0.size(), 0.0), next(u_0.size());
-      v[static_cast<std::size_t>(k)] = 1;
+      v[k] = 1;
       for (int cell = 0; cell < row; ++cell) {
-        c.probe.tangent(cell, states[static_cast<std::size_t>(cell)].data(), v.data(), next.data());
+        c.probe.tangent(cell, states[cell].data(), v.data(), next.data());
         v.swap(next);
       }
       all.col(k) = Eigen::Map<const Eigen::VectorXd>(v.data(), size);
@@ -78,7 +78,7 @@ TEST(InputJacobian, norms_are_those_of_the_blocks_of_the_jacobian) {
         RowMatrix expected(one.length(), one.length());
         for (int i = 0; i < one.length(); ++i)
           for (int j = 0; j < one.length(); ++j) expected(i, j) = one.block(whole, i, j).norm();
-        EXPECT_LT(distance(found[static_cast<std::size_t>(row)].norms, expected), 1e-13);
+        EXPECT_LT(distance(found[row].norms, expected), 1e-13);
       }
     }
   }

@@ -52,7 +52,7 @@ struct MatrixCase {
     return [this, transposed](const double* v, double* out) {
       std::fill_n(out, context.size(), NAN);
       for (int b = 0; b < context.samples; ++b) {
-        const auto& a = matrices[static_cast<std::size_t>(b)];
+        const auto& a = matrices[b];
         if (a.size() == 0) continue;
         const VectorXd x = take_sample(context, v, b);
         const VectorXd y = transposed ? VectorXd(a.transpose() * x) : VectorXd(a * x);
@@ -334,8 +334,7 @@ TEST(Lyapunov, a_sample_is_swept_for_itself_whatever_the_others_need) {
     LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
     const auto pass = [&] {
       meter.advance([&](const double* v, double* out) {
-        for (Index j = 0; j < context.size(); ++j)
-          out[j] = factors[static_cast<std::size_t>(keys[j / 3])][j % 3] * v[j];
+        for (Index j = 0; j < context.size(); ++j) out[j] = factors[keys[j / 3]][j % 3] * v[j];
       });
     };
     return sweep_exponents(meter, pass, pass, {1, 200, 1e-5});

@@ -147,7 +147,7 @@ TEST(GradientResult, of_groups_are_the_norm_of_all_their_arrays) {
   const auto groups = group_norms(layout, gradient);
   std::vector<std::string> names;
   std::vector<double> norms;
-  std::size_t count = 0;
+  Index count = 0;
   for (const auto& g : groups) {
     names.push_back(g.group), norms.push_back(g.norm);
     count += g.parameters;
@@ -201,13 +201,11 @@ TEST(ProbeJacobian, takes_the_gradient_from_depth_to_depth) {
           jacobian.keep(row, state);
         }));
     std::vector<std::vector<double>> rows(static_cast<std::size_t>(probe.depths()));
-    probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) {
-      rows[static_cast<std::size_t>(i)].assign(at, at + u.size());
-    });
+    probe.adjoint(bar, u_bar, {}, [&](int i, const double* at) { rows[i].assign(at, at + u.size()); });
     std::vector<double> back(u.size());
     for (int i = 0; i < probe.cells(); ++i) {
       jacobian.transposed(i, probe.cells())(rows.back().data(), back.data());
-      EXPECT_LT(test::relative_difference(back, rows[static_cast<std::size_t>(i)]), 1e-12);
+      EXPECT_LT(test::relative_difference(back, rows[i]), 1e-12);
     }
   }
 }

@@ -30,7 +30,7 @@ std::vector<double> gradient_at(ClassifierHessian& of, const std::vector<double>
   const auto kept = p.values;
   auto variables = raw;
   of.hessian.trainable().apply(variables, p.values, 1e300);
-  of.run.march.refresh();
+  of.run.model->refresh();
   std::vector<double> sum(raw.size(), 0.0);
   of.samples.for_batches([&](const Batch& batch) {
     const auto part = of.run.gradient(batch);
@@ -39,7 +39,7 @@ std::vector<double> gradient_at(ClassifierHessian& of, const std::vector<double>
   add_smoothness(p, of.objective.smoothness, sum);
   of.hessian.trainable().pull(p.values, sum);
   p.values = kept;
-  of.run.march.refresh();
+  of.run.model->refresh();
   return sum;
 }
 
@@ -62,7 +62,7 @@ TEST(TrainingHessian, leaves_out_what_is_not_trained) {
     auto other = v;
     for (const auto& view : of.run.parameters.layout.views())
       if (view.name == "kappa") {
-        for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+        for (Index j = view.offset; j < view.offset + view.size(); ++j) {
           EXPECT_EQ(product[j], 0);
           other[j] += 1;
         }
@@ -87,7 +87,7 @@ void add_rows(const Parameters& p, const std::string& path, int head, const Smal
               const std::vector<double>& from, std::vector<double>& out) {
   const auto& view = p.layout.at(path);
   const int columns = view.shape.size() == 2 ? view.shape[1] : 1;
-  const std::size_t at = view.offset + static_cast<std::size_t>(head * head_width * columns);
+  const Index at = view.offset + head * head_width * columns;
   Rows(out.data() + at, head_width, columns) += matrix * ConstRows(from.data() + at, head_width, columns);
 }
 
@@ -176,16 +176,16 @@ TEST(TrainingHessian, has_the_null_vectors_of_softmax_logits_and_pre_norm) {
     const auto& view = p.layout.at(path);
     // A matrix [out][in] gets 1 c^T; [token][channel] (positions) a constant for each token; a bias c 1.
     const bool transposed = view.name == "position";
-    const std::size_t rows = static_cast<std::size_t>(view.shape[0]), columns = view.size() / rows;
+    const Index rows = view.shape[0], columns = view.size() / rows;
     const auto c = random_vector(std::max(rows, columns), seed);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j) v[view.offset + r * columns + j] = transposed ? c[r] : c[j];
+    for (Index r = 0; r < rows; ++r)
+      for (Index j = 0; j < columns; ++j) v[view.offset + r * columns + j] = transposed ? c[r] : c[j];
   };
   {
     std::vector<double> v(p.values.size(), 0.0);  // a shift of all keys changes no row of the soft-max
     for (const char* layer : {"1", "2"}) {
       const auto& view = p.layout.at(std::string("layers/") + layer + "/b_K");
-      for (std::size_t j = 0; j < view.size(); ++j) v[view.offset + j] = std::sin(static_cast<double>(j) + 1);
+      for (Index j = 0; j < view.size(); ++j) v[view.offset + j] = std::sin(static_cast<double>(j) + 1);
     }
     is_null(v);
   }
@@ -206,15 +206,15 @@ TEST(TrainingHessian, has_the_null_vectors_of_softmax_logits_and_pre_norm) {
 
 TEST(TrainingHessian, has_the_eigenvalues_of_the_dense_matrix) {
   ClassifierHessian of(MPI_COMM_SELF, 1, named("pre"));
-  const auto n = static_cast<Eigen::Index>(of.hessian.size());
+  const Index n = of.hessian.size();
   for (const auto part : {Curvature::hessian, Curvature::gauss_newton}) {
     Eigen::MatrixXd dense(n, n);
     std::vector<double> v(of.hessian.size(), 0.0);
-    for (Eigen::Index j = 0; j < n; ++j) {
-      v[static_cast<std::size_t>(j)] = 1;
+    for (Index j = 0; j < n; ++j) {
+      v[j] = 1;
       const auto column = of.product(part, v);
       dense.col(j) = Eigen::Map<const Eigen::VectorXd>(column.data(), n);
-      v[static_cast<std::size_t>(j)] = 0;
+      v[j] = 0;
     }
     EXPECT_LT((dense - dense.transpose()).cwiseAbs().maxCoeff(), 1e-13 * dense.cwiseAbs().maxCoeff());
     const Eigen::VectorXd exact = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(

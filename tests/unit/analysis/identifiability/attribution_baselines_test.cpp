@@ -98,8 +98,7 @@ TEST(NormBasedAttention, is_the_norm_of_the_sum_over_heads) {
       std::vector<double> sum(10, 0.0);
       for (const auto& head : heads)
         for (int k = 0; k < 10; ++k)
-          for (int v = 0; v < 4; ++v)
-            sum[static_cast<std::size_t>(k)] += head.weights(j, i) * head.values(i, v) * head.output(v, k);
+          for (int v = 0; v < 4; ++v) sum[k] += head.weights(j, i) * head.values(i, v) * head.output(v, k);
       EXPECT_NEAR(found(j, i), fluxformer::test::norm(sum), attribution_baselines_rounding);
     }
 }
@@ -176,7 +175,7 @@ double least_cut(const std::vector<Matrix>& attention, int output, int input, do
     for (int s = 1; s < sets; ++s)
       for (int q = 0; q < n; ++q)
         for (int k = 0; k < n; ++k)
-          if (near(s, q) && !near(s - 1, k)) cut += capacity[static_cast<std::size_t>(s)](q, k);
+          if (near(s, q) && !near(s - 1, k)) cut += capacity[s](q, k);
     least = std::min(least, cut);
   }
   return least;

@@ -90,8 +90,7 @@ TEST(ModelHeads, outputs_add_up_to_what_attention_adds_to_the_state) {
       const int row = one.probe->entry_of_layer(l);
       const auto w = weights.at(one.probe->point(row));
       for (int sample = 0; sample < 2; ++sample) {
-        const auto before =
-                       sample_of(one.probe->counted(), states[static_cast<std::size_t>(row)].data(), sample),
+        const auto before = sample_of(one.probe->counted(), states[row].data(), sample),
                    after = sample_of(one.probe->counted(), states[static_cast<std::size_t>(row) + 1].data(),
                                      sample);
         Matrix sum = Matrix::Zero(before.rows(), before.cols());

@@ -224,7 +224,7 @@ std::pair<int, int> excess_by_hand(const LayerHeads& heads, Index rows) {
   Matrix stack = Matrix::Zero(rows * count, d + count);
   int linear = 0, simplex = 0;
   for (Index h = 0; h < count; ++h) {
-    const Matrix t = transformed(heads[static_cast<std::size_t>(h)]).topRows(rows);
+    const Matrix t = transformed(heads[h]).topRows(rows);
     linear += reference_rank(t);
     simplex += reference_rank(ones_beside(t));
     stack.block(h * rows, 0, rows, d) = t;
@@ -451,7 +451,7 @@ TEST(SampledRows, are_different_and_all_equally_likely) {
   for (std::uint64_t k = 0; k < 2000; ++k) {
     const auto rows = sampled_rows(20, 8, stream.item(k));
     EXPECT_EQ(std::set<int>(rows.begin(), rows.end()).size(), 8u);
-    for (const int row : rows) ++hits[static_cast<std::size_t>(row)];
+    for (const int row : rows) ++hits[row];
   }
   // 800 expected, standard deviation sqrt(2000 * 0.4 * 0.6) = 22; five of them.
   for (const int count : hits) EXPECT_NEAR(count, 800, 110);

@@ -149,7 +149,7 @@ TEST(Gaussian, bounds_of_two_equal_classes_have_their_closed_form) {
 TEST(Gaussian, of_classes_far_apart_is_the_entropy_of_the_label) {
   const auto y = random_labels(500, 4, 4);
   Rows t = normal_rows(500, 3, 5);
-  for (int i = 0; i < 500; ++i) t(i, 1) += 100 * y[static_cast<std::size_t>(i)];
+  for (int i = 0; i < 500; ++i) t(i, 1) += 100 * y[i];
   const auto found = gaussian_information(points_of(t), y, 0.5).label;
   EXPECT_NEAR(*found.lower, LabelGroups(y).entropy(), 1e-12);
   EXPECT_NEAR(*found.upper, LabelGroups(y).entropy(), 1e-12);

@@ -54,7 +54,7 @@ TEST(Kde, in_blocks_is_the_double_sum_written_out) {
     double sum[2] = {0, 0}, same[2] = {0, 0}, members = 0;
     for (int j = 0; j < count; ++j) {
       const double square = (t.row(i) - t.row(j)).squaredNorm();
-      const bool is_same = y[static_cast<std::size_t>(i)] == y[static_cast<std::size_t>(j)];
+      const bool is_same = y[i] == y[j];
       members += is_same;
       for (int which = 0; which < 2; ++which) {
         const double kernel = std::exp(-square / ((which == 0 ? 8 : 2) * sigma * sigma));

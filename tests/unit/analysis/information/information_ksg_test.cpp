@@ -49,9 +49,9 @@ double by_all_pairs(const Rows& t, const std::vector<int>& y, std::size_t k) {
   double sum = 0;
   for (Eigen::Index i = 0; i < n; ++i) {
     std::vector<double> far;
-    const int label = y[static_cast<std::size_t>(i)];
+    const int label = y[i];
     for (Eigen::Index j = 0; j < n; ++j)
-      if (j != i && y[static_cast<std::size_t>(j)] == label) far.push_back(distance(t, i, j));
+      if (j != i && y[j] == label) far.push_back(distance(t, i, j));
     std::nth_element(far.begin(), far.begin() + static_cast<long>(k - 1), far.end());
     std::size_t within = 0;
     for (Eigen::Index j = 0; j < n; ++j) within += j != i && distance(t, i, j) <= far[k - 1];
@@ -104,7 +104,7 @@ TEST(Ksg, of_a_state_and_its_label_is_the_integral) {
   constexpr int count = 3000;
   const auto y = random_labels(count, 2, 5);
   Rows t = normal_rows(count, 1, 6);
-  for (int i = 0; i < count; ++i) t(i, 0) += y[static_cast<std::size_t>(i)] == 0 ? -1 : 1;
+  for (int i = 0; i < count; ++i) t(i, 0) += y[i] == 0 ? -1 : 1;
   const double truth =
       entropy_on_line([](double x) { return 0.5 * (normal_density(x, -1, 1) + normal_density(x, 1, 1)); },
                       -12, 12) -
@@ -115,7 +115,7 @@ TEST(Ksg, of_a_state_and_its_label_is_the_integral) {
 TEST(Ksg, of_classes_far_apart_is_the_entropy_of_the_label) {
   auto y = random_labels(1000, 4, 7);
   Rows t = normal_rows(1000, 2, 8);
-  for (int i = 0; i < 1000; ++i) t(i, 0) += 1000 * y[static_cast<std::size_t>(i)];
+  for (int i = 0; i < 1000; ++i) t(i, 0) += 1000 * y[i];
   // The k nearest of all are those of the label: psi(N) - <psi(N_y)> is left, H(Y) but for 3 / 2N.
   const LabelGroups groups(y);
   double expected = digamma(1000);

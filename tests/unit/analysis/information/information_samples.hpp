@@ -31,7 +31,7 @@ inline Rows normal_rows(int count, int components, std::uint64_t seed) {
 
 /// Each column times its factor.
 inline Rows stretched(Rows x, const std::vector<double>& factor) {
-  for (Eigen::Index j = 0; j < x.cols(); ++j) x.col(j) *= factor[static_cast<std::size_t>(j)];
+  for (Eigen::Index j = 0; j < x.cols(); ++j) x.col(j) *= factor[j];
   return x;
 }
 

@@ -102,10 +102,9 @@ std::vector<double> smaller(const LearnerWeights& all, const std::vector<double>
   take(all.input(weights), 0, 15);
   for (int l = 0; l < 2; ++l)
     for (const auto& block : {all.queries(weights, l), all.keys(weights, l)})
-      for (const int h : kept[static_cast<std::size_t>(l)]) take(block, static_cast<std::size_t>(h), 10);
+      for (const int h : kept[l]) take(block, static_cast<std::size_t>(h), 10);
   for (int l = 0; l < 2; ++l)
-    for (const int h : kept[static_cast<std::size_t>(l)])
-      take(all.values(weights), static_cast<std::size_t>(3 * l + h), 9);
+    for (const int h : kept[l]) take(all.values(weights), static_cast<std::size_t>(3 * l + h), 9);
   take(all.readout(weights), 0, 3);
   return left;
 }
@@ -121,8 +120,7 @@ TEST(HeadPruning, IsASmallerNetwork) {
   const auto left = few.input_weights(smaller(all, weights, {{1, 2}, {0, 1}}));
   // Paths 1 .. 2 of layer 1 and 0 .. 1 of layer 2.
   const std::vector<Index> paths{3, 4, 6, 7};
-  for (Index k = 0; k < 4; ++k)
-    EXPECT_LT((pruned.row(paths[static_cast<std::size_t>(k)]) - left.row(k)).cwiseAbs().maxCoeff(), 1e-15);
+  for (Index k = 0; k < 4; ++k) EXPECT_LT((pruned.row(paths[k]) - left.row(k)).cwiseAbs().maxCoeff(), 1e-15);
   for (const Index gone : {0, 1, 2, 5, 8}) EXPECT_EQ(pruned.row(gone).cwiseAbs().maxCoeff(), 0);
   EXPECT_THROW(without_heads(pruned, {3, 3}, std::vector<HeadPlace>{{0, 0}, {0, 1}, {0, 2}}), BadInput);
 }
@@ -280,8 +278,8 @@ TEST(ModelHeadsWorth, AttentionedStatesAreSumsOverChainsOfTokens) {
   ASSERT_EQ(xi.rows(), count * count);
   for (Index first = 0; first < count; ++first)
     for (Index second = 0; second < count; ++second) {
-      const auto& a = layers[0][static_cast<std::size_t>(first)].weights;
-      const auto& b = layers[1][static_cast<std::size_t>(second)].weights;
+      const auto& a = layers[0][first].weights;
+      const auto& b = layers[1][second].weights;
       Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(6);
       for (Index read = 0; read < 5; ++read)
         for (Index middle = 0; middle < 5; ++middle)
@@ -295,7 +293,7 @@ TEST(ModelHeadsWorth, AttentionedStatesAreSumsOverChainsOfTokens) {
   const auto& a = layers[1][0].weights;
   for (Index i = 0; i < 5; ++i)
     for (Index j = 0; j < 5; ++j) sum -= a(i, j) * std::log(a(i, j)) / 5;
-  EXPECT_NEAR(entropies[static_cast<std::size_t>(count)], sum, 1e-13);
+  EXPECT_NEAR(entropies[count], sum, 1e-13);
 }
 
 }  // namespace

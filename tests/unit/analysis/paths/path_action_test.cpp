@@ -108,8 +108,7 @@ TEST(PriorAction, is_least_at_the_gaussian_process) {
     const auto part = prior_action(network, gaussian_process_point(network));
     double least = network.readout_width() * (1 - std::log(network.readout_variance));
     for (int l = 1; l <= network.layers(); ++l)
-      least += network.widths[static_cast<std::size_t>(l - 1)] * network.order_size(l) *
-               (1 - std::log(network.variances[static_cast<std::size_t>(l - 1)]));
+      least += network.widths[l - 1] * network.order_size(l) * (1 - std::log(network.variances[l - 1]));
     EXPECT_NEAR(part.value, least, 1e-12 * std::abs(least));  // some ten roundings of sums of this size
     for (const auto& slope : part.slopes)
       EXPECT_LT(slope.cwiseAbs().maxCoeff(), 1e-12 * network.largest_width());
@@ -321,7 +320,7 @@ TEST(SaddlePoint, of_single_heads_without_noise_is_the_root_of_a_polynomial) {
   for (const int layers : {1, 2, 3})
     for (const double width : {10.0, 100.0, 1000.0}) {
       auto network = network_of_width(std::vector<int>(static_cast<std::size_t>(layers), 1), width);
-      for (int l = 0; l < layers; ++l) network.variances[static_cast<std::size_t>(l)] = 0.8 + 0.3 * l;
+      for (int l = 0; l < layers; ++l) network.variances[l] = 0.8 + 0.3 * l;
       network.readout_variance = 1.4;
       const auto known = random_examples(count, 1, 20, 3);
       const MatrixXd c = PathKernels(known.inputs, 1).kernel(MatrixXd::Ones(1, 1));
@@ -331,7 +330,7 @@ TEST(SaddlePoint, of_single_heads_without_noise_is_the_root_of_a_polynomial) {
       EXPECT_NEAR(order.readout, network.readout_variance * zeta, 1e-9 * order.readout);
       for (int l = 1; l <= layers; ++l) {
         const double wanted = std::pow(zeta, layers + 2 - l) * network.prior_variance(l);
-        EXPECT_NEAR(order.u[static_cast<std::size_t>(l - 1)](0, 0), wanted, 1e-9 * wanted);
+        EXPECT_NEAR(order.u[l - 1](0, 0), wanted, 1e-9 * wanted);
       }
     }
 }

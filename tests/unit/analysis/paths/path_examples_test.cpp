@@ -158,9 +158,9 @@ TEST(WithHeads, picks_the_columns_of_the_paths_that_are_left) {
   ASSERT_EQ(smaller.test.inputs.rows(), 5);
   for (int path = 0; path < 4; ++path) {
     const auto h = heads_of_path(path, smaller.heads);
-    const auto of = [&](std::size_t l) { return kept[l][static_cast<std::size_t>(h[l])]; };
+    const auto of = [&](std::size_t l) { return kept[l][h[l]]; };
     const int before = (of(0) * 3 + of(1)) * 2 + of(2);
-    EXPECT_EQ(smaller.path_names[static_cast<std::size_t>(path)], std::to_string(before));
+    EXPECT_EQ(smaller.path_names[path], std::to_string(before));
     const auto columns = [&](const PathExamples& examples, int which) {
       return examples.inputs.middleCols(which * path_examples_dimension, path_examples_dimension);
     };

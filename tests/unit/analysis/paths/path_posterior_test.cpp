@@ -184,8 +184,7 @@ TEST(NestedWishart, has_the_order_parameters_of_the_prior_in_the_mean) {
     for (int l = network.layers(); l >= 1; --l)
       for (int i = 0; i < network.order_size(l); ++i)
         for (int j = 0; j <= i; ++j)
-          x.push_back(i == j ? log_chi(network.widths[static_cast<std::size_t>(l - 1)] - i)
-                             : numbers.normal(used++));
+          x.push_back(i == j ? log_chi(network.widths[l - 1] - i) : numbers.normal(used++));
     ASSERT_EQ(static_cast<int>(x.size()), wishart.coordinates());
     const auto order = wishart.order(x);
     for (std::size_t l = 0; l < mean.size(); ++l) mean[l] += order.u[l] / draws;

@@ -27,16 +27,16 @@ TEST(SurrogateTask, draws_coins_then_prototypes_and_noise) {
   const auto examples = surrogate_examples(settings, count, TorchStream(3));
   TorchStream stream(3);
   std::vector<bool> second(count);
-  for (int k = 0; k < count; ++k) second[static_cast<std::size_t>(k)] = stream.uniform() >= 0.5;
+  for (int k = 0; k < count; ++k) second[k] = stream.uniform() >= 0.5;
   std::vector<double> z(count * 5 * 16 * 4);
   stream.fill_normal(z);
   const auto number = [&](int k, int block, int feature, int position) {
-    return z[static_cast<std::size_t>(((k * 5 + block) * 16 + feature) * 4 + position)];
+    return z[((k * 5 + block) * 16 + feature) * 4 + position];
   };
   for (int k = 0; k < count; ++k) {
-    const bool one = second[static_cast<std::size_t>(k)];
+    const bool one = second[k];
     EXPECT_EQ(examples.targets[k], one ? 1 : -1);
-    const MatrixXd& x = examples.tokens[static_cast<std::size_t>(k)];
+    const MatrixXd& x = examples.tokens[k];
     ASSERT_EQ(x.rows(), 26);
     ASSERT_EQ(x.cols(), 12);
     for (int slot = 0; slot < 3; ++slot)

@@ -155,7 +155,7 @@ TEST(PublishedTheory, moves_the_labels_into_the_leading_components) {
   const VectorXd at_rest = four.overlaps(MatrixXd::Identity(4, 4));
   expect(at_rest, .361, 4);
   const std::vector<double> first = {.100, .018, .159, .361, .298};
-  for (int k = 0; k < 5; ++k) EXPECT_NEAR(at_rest[k], first[static_cast<std::size_t>(k)], 5.01e-4);
+  for (int k = 0; k < 5; ++k) EXPECT_NEAR(at_rest[k], first[k], 5.01e-4);
   expect(four.overlaps(four.at(10).order.u[0]), .845, 3);
   expect(four.overlaps(four.at(100).order.u[0]), .491, 7);
   expect(two.overlaps(MatrixXd::Identity(2, 2)), .367, 5);

@@ -80,7 +80,7 @@ TEST(TorchStream, fills_matrices_row_by_row) {
   const auto z = fill(one, 35);
   const RowMatrix matrix = other.normals(5, 7);
   for (Eigen::Index i = 0; i < 5; ++i)
-    for (Eigen::Index j = 0; j < 7; ++j) EXPECT_EQ(matrix(i, j), z[static_cast<std::size_t>(7 * i + j)]);
+    for (Eigen::Index j = 0; j < 7; ++j) EXPECT_EQ(matrix(i, j), z[7 * i + j]);
 }
 
 // Four standard deviations of each estimate from 1e5 numbers.

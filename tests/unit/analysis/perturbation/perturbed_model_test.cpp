@@ -109,10 +109,8 @@ TEST(LogitJacobian, of_a_linear_model_is_its_head) {
   const Eigen::Map<const RowMatrix> w(head.data(), 4, 6);
   const Eigen::VectorXd expected = test::singular_values(w);
   for (int b = 0; b < 3; ++b)  // z = W mean(u): each token contributes its share
-    EXPECT_LT(
-        (jacobian.singular_values(b) - expected / std::sqrt(c.batch.length[static_cast<std::size_t>(b)]))
-            .norm(),
-        1e-8 * expected[0]);
+    EXPECT_LT((jacobian.singular_values(b) - expected / std::sqrt(c.batch.length[b])).norm(),
+              1e-8 * expected[0]);
   EXPECT_EQ(jacobian.singular_values(3).size(), 0);
 }
 
@@ -137,13 +135,13 @@ TEST(LogitJacobian, agrees_with_power_iteration) {
     std::vector<double> growth(4);
     for (int k = 0; k < 200; ++k) {
       auto z = derivative(c.model.probe, c.u, v);
-      for (int j = 12; j < 16; ++j) z[static_cast<std::size_t>(j)] = 0;  // the filler
+      for (int j = 12; j < 16; ++j) z[j] = 0;  // the filler
       auto state = c.u;
       c.model.probe.forward(state, Keep::activations);
       c.model.probe.adjoint(z, v);
       for (int b = 0; b < 3; ++b) {
         auto block = c.input.slab_block(v, b);
-        growth[static_cast<std::size_t>(b)] = std::sqrt(block.norm());
+        growth[b] = std::sqrt(block.norm());
         block /= block.norm();
       }
     }
@@ -153,7 +151,7 @@ TEST(LogitJacobian, agrees_with_power_iteration) {
     for (int b = 0; b < 3; ++b) {
       // Differences with 1e-5: truncation and rounding below 1e-9.
       const double sigma = jacobian.singular_values(b)[0];
-      EXPECT_NEAR(growth[static_cast<std::size_t>(b)], sigma, 1e-7 * sigma);
+      EXPECT_NEAR(growth[b], sigma, 1e-7 * sigma);
       const Eigen::Map<const Eigen::VectorXd> dz(steepest.data() + 4 * b, 4);
       EXPECT_NEAR(dz.norm(), sigma, 1e-7 * sigma);
       const double cosine = c.input.slab_block(worst, b).cwiseProduct(c.input.slab_block(v, b)).sum();

@@ -51,8 +51,7 @@ States part(const States& u, int tokens, int samples, int width, const std::vect
     std::vector<double> to;
     for (int t = 0; t < tokens + padding; ++t)
       for (const int b : which)
-        for (int j = 0; j < width; ++j)
-          to.push_back(t < tokens ? slab[static_cast<std::size_t>((t * samples + b) * width + j)] : NAN);
+        for (int j = 0; j < width; ++j) to.push_back(t < tokens ? slab[(t * samples + b) * width + j] : NAN);
     out.push_back(to);
   }
   return out;
@@ -124,7 +123,7 @@ class StateMeasuresOf : public testing::Test {
   StateResult measures_of_samples(const std::vector<int>& which, int padding) const {
     const auto line = line_of(tokens + padding);
     SlabContext context{&line, static_cast<int>(which.size()), width};
-    for (const int b : which) context.mask.length.push_back(length[static_cast<std::size_t>(b)]);
+    for (const int b : which) context.mask.length.push_back(length[b]);
     return measures_of(context, part(u, tokens, samples, width, which, padding));
   }
 };
@@ -149,9 +148,7 @@ TEST_F(StateMeasuresOf, examples_are_pooled_samples_or_real_tokens) {
   SlabContext context{&line, samples, width};
   context.mask.length = {5, 2, 0, 1};
   const auto padded = part(u, tokens, samples, width, {0, 1, 2, 3}, 2)[0];
-  const auto at = [&](int t, int b, int j) {
-    return u[0][static_cast<std::size_t>((t * samples + b) * width + j)];
-  };
+  const auto at = [&](int t, int b, int j) { return u[0][(t * samples + b) * width + j]; };
   const auto pooled = examples_of(context, padded.data(), Examples::pooled);
   const auto rows = examples_of(context, padded.data(), Examples::tokens);
   ASSERT_EQ(pooled.rows(), 3);
@@ -246,7 +243,7 @@ TEST(Cka, unrelated_is_the_mean_over_all_pairings) {
   double sum = 0, count = 0;
   do {
     RowMatrix paired(5, 2);
-    for (int i = 0; i < 5; ++i) paired.row(i) = y.row(order[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < 5; ++i) paired.row(i) = y.row(order[i]);
     sum += cka_of_kernels(x, paired), count += 1;
   } while (std::next_permutation(order.begin(), order.end()));
   ASSERT_EQ(count, 120);

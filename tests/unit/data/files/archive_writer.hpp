@@ -72,7 +72,7 @@ inline std::string png_of(int width, int height, const std::vector<std::pair<int
   for (int row = 0; row < height; ++row) {
     std::vector<png_byte> packed(static_cast<std::size_t>((width + 7) / 8), 0xFF);
     for (const int column : rows[row]) {
-      auto& byte = packed[static_cast<std::size_t>(column / 8)];
+      auto& byte = packed[column / 8];
       byte = static_cast<png_byte>(byte & ~(0x80 >> column % 8));
     }
     png_write_row(png, packed.data());

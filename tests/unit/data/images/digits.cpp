@@ -174,7 +174,7 @@ TEST(Digits, are_read_as_their_label_by_someone_who_knows_a_dot_matrix_display) 
     std::array<double, 10> apart{};
     for (std::size_t d = 0; d < 10; ++d) apart[d] = distance(dots, known[d]) + distance(known[d], dots);
     const auto answer = std::min_element(apart.begin(), apart.end()) - apart.begin();
-    ++answers[static_cast<std::size_t>(set.label(i))][static_cast<std::size_t>(answer)];
+    ++answers[set.label(i)][answer];
   }
   for (std::size_t label = 0; label < 10; ++label) {
     const auto& given = answers[label];

@@ -134,7 +134,7 @@ TEST_P(RealMnist, holds_the_well_known_number_of_each_digit) {
   const auto& [split, expected] = GetParam();
   const auto set = load(real_files(), split);
   std::vector<int> count(10);
-  for (std::size_t i = 0; i < set->size(); ++i) ++count[static_cast<std::size_t>(set->label(i))];
+  for (std::size_t i = 0; i < set->size(); ++i) ++count[set->label(i)];
   EXPECT_EQ(count, expected);
 }
 

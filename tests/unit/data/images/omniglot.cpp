@@ -129,7 +129,7 @@ TEST(Omniglot, drawings_1_to_16_train_and_17_to_20_test) {
       EXPECT_EQ(set.label(i), static_cast<int>(character));
       std::vector<double> expected(data::image_pixels);
       for (const auto& [row, column] : dots(character, first + static_cast<int>(i / 4))) {
-        expected[static_cast<std::size_t>(row / 15 * 4 * data::image_side + column / 15 * 4)] = 16 / 225.0;
+        expected[row / 15 * 4 * data::image_side + column / 15 * 4] = 16 / 225.0;
       }
       EXPECT_EQ(image(set, i), expected) << split << " " << i;
     }

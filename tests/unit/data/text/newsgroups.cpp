@@ -288,7 +288,7 @@ TEST(RealNewsgroups, hold_the_known_number_of_posts_of_each_group) {
   }
   const auto counts = [](const data::Dataset& set) {
     std::vector<int> count(20);
-    for (std::size_t i = 0; i < set.size(); ++i) ++count[static_cast<std::size_t>(set.label(i))];
+    for (std::size_t i = 0; i < set.size(); ++i) ++count[set.label(i)];
     return count;
   };
   data::DatasetSpec asked{.name = "20news", .directory = given};

@@ -57,7 +57,7 @@ TEST(WordGuess, is_what_a_count_of_every_pair_gives) {
       const auto best = [&](const std::vector<int>& counts) {
         int found = -1;
         for (std::size_t word = 0; word <= words; ++word)
-          if (allowed[word] != 0 && counts[word] > (found < 0 ? 0 : counts[static_cast<std::size_t>(found)]))
+          if (allowed[word] != 0 && counts[word] > (found < 0 ? 0 : counts[found]))
             found = static_cast<int>(word);
         return found;
       };

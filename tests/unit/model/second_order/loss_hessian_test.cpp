@@ -65,10 +65,10 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
   template <class F>
   auto at(double step, const std::vector<double>& direction, F&& f) {
     run.parameters.values = plus(start, step, direction);
-    run.march.refresh();
+    run.model->refresh();
     auto value = f();
     run.parameters.values = start;
-    run.march.refresh();
+    run.model->refresh();
     return value;
   }
   /// d f / d direction. The step is one over which the seventh derivative does not matter, and so small for
@@ -85,7 +85,7 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
     for (const auto& view : run.parameters.layout.views()) {
       if (only != nullptr && only->path() != view.path()) continue;
       if (view.name == "kappa" && GetParam().kappa == 0) continue;
-      for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) v[j] = random[j];
+      for (Index j = view.offset; j < view.offset + view.size(); ++j) v[j] = random[j];
     }
     return v;
   }
@@ -139,7 +139,7 @@ TEST_P(HessianOf, is_right_array_by_array) {
     for (const auto& other : run.parameters.layout.views()) {
       if (other.name == "kappa" && GetParam().kappa == 0) continue;
       double difference = 0;
-      for (std::size_t j = other.offset; j < other.offset + other.size(); ++j)
+      for (Index j = other.offset; j < other.offset + other.size(); ++j)
         difference = std::max(difference, std::abs(found[j] - expected[j]));
       EXPECT_LT(difference, 1e-9) << view.path() << ", " << other.path();
     }

@@ -21,7 +21,7 @@ struct Rows {
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < columns; ++j) at(i, j) = static_cast<T>(std::sin(phase + 1.3 * i + 0.7 * j * j));
   }
-  T& at(int i, int j) { return data[static_cast<std::size_t>(i * stride + j)]; }
+  T& at(int i, int j) { return data[i * stride + j]; }
 
   int rows, columns, stride;
   std::vector<T> data;
@@ -59,7 +59,7 @@ void check(int rows, int columns, int depth, int gap) {
               ASSERT_TRUE(std::isnan(c.at(i, j))) << "between the rows";
               continue;
             }
-            const T start = before.data[static_cast<std::size_t>(i * c.stride + j)];
+            const T start = before.data[i * c.stride + j];
             long double sum = into == InsertMode::add ? start : 0, size = std::abs(sum);
             for (int k = 0; k < depth; ++k) {
               const auto term = static_cast<long double>(a_turned ? a.at(k, i) : a.at(i, k)) *
@@ -171,7 +171,7 @@ TYPED_TEST(Products, a_linear_map_multiplies_by_its_weights_and_their_transpose)
                 static_cast<double>((out + 1) * eps * size));
     }
     for (int o = 0; o < out; ++o) {
-      long double sum = before.data[static_cast<std::size_t>(o * in)], size = std::abs(sum);
+      long double sum = before.data[o * in], size = std::abs(sum);
       for (int r = 0; r < rows; ++r) {
         const auto term = static_cast<long double>(y.at(r, o)) * x.at(r, 0);
         sum += term;

@@ -19,7 +19,7 @@ void expect_same_arrays(const ParameterLayout& layout, const Whole& x, const Who
   for (const double value : y) whole = std::max(whole, std::abs(value));
   for (const auto& view : layout.views()) {
     double difference = 0, size = 0;
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) {
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       difference = std::max(difference, std::abs(x[j] - y[j]));
       size = std::max(size, std::abs(y[j]));
     }
@@ -64,7 +64,7 @@ std::map<std::string, Whole> directions(const ParameterLayout& layout) {
   for (const auto& view : layout.views()) {
     const auto name = view.group.starts_with("layers") ? view.name : view.path();
     auto& direction = all.try_emplace(name, Whole(layout.size(), 0.0)).first->second;
-    for (std::size_t j = view.offset; j < view.offset + view.size(); ++j) direction[j] = random[j];
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) direction[j] = random[j];
   }
   for (auto& [name, direction] : all) {
     const double length = norm(direction);

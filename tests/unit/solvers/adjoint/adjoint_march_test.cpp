@@ -114,7 +114,7 @@ TEST(AdjointMarch, shows_the_rows_of_the_forward_march_on_the_way_back) {
       int next = 3;
       march->backward(u_bar.data(), gradient, [&](int row, const double* slab, double*) {
         EXPECT_EQ(row, next--);
-        EXPECT_EQ(Whole(slab, slab + size), rows[static_cast<std::size_t>(row)]) << method << ' ' << row;
+        EXPECT_EQ(Whole(slab, slab + size), rows[row]) << method << ' ' << row;
       });
       EXPECT_EQ(next, -1);
     }
@@ -144,9 +144,8 @@ TEST(AdjointMarch, by_a_kept_last_stage_starts_each_layer_with_its_own_weights) 
     auto one = adjoint_transformer(1);
     Parameters weights(one.model);
     const auto& from = two.parameters.layout;
-    std::copy_n(two.parameters.values.begin() + static_cast<std::ptrdiff_t>(from.block_offset(layer)),
-                from.block_size(),
-                weights.values.begin() + static_cast<std::ptrdiff_t>(weights.layout.block_offset(0)));
+    std::copy_n(two.parameters.values.begin() + from.block_offset(layer), from.block_size(),
+                weights.values.begin() + weights.layout.block_offset(0));
     weights.values[weights.layout.alpha()] = weights.values[weights.layout.rho()] = 1;
     const Problem alone(MPI_COMM_WORLD, one, weights);
     state = march_rows(alone, state, settings);

@@ -129,9 +129,7 @@ TEST(BlockNorms, of_single_columns_are_exact) {
   const std::vector<Block> blocks = {{{0, 1}}, {{1, 2}}, {{2, 3}}};
   const auto found = block_norms(spread(MPI_COMM_SELF, h), blocks, {.probes = 2});
   for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c)
-      EXPECT_NEAR(found.frobenius_squared[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)].mean,
-                  h(r, c) * h(r, c), 1e-14);
+    for (int c = 0; c < 3; ++c) EXPECT_NEAR(found.frobenius_squared[r][c].mean, h(r, c) * h(r, c), 1e-14);
 }
 
 TEST(Traces, refuse_fewer_than_two_probes_blocks_outside_and_products_that_are_not_finite) {

@@ -1,4 +1,4 @@
-#include "model/manufactured.hpp"
+#include "tests/support/manufactured.hpp"
 
 #include <cmath>
 #include <numbers>
