@@ -14,10 +14,11 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, MODELS, NAMES, PDE, SEEDS  # noqa: E402
+from held_back import WHILE_MPI_STARTS, HeldBackTest  # noqa: E402
 from program import SEVERAL_RANKS, TRAIN_DECK, together  # noqa: E402
 
 
-class Frame(CompareTest):
+class Frame(CompareTest, HeldBackTest):
     def test_every_experiment_says_the_same_on_any_number_of_ranks(self):
         for experiment, more in (("information_flow", ()), ("attention", ("--attention.matching=9",)),
                                  ("bottleneck", ("--bottleneck.epochs=0,2",))):
@@ -97,12 +98,7 @@ class Frame(CompareTest):
         self.assertIn("distilled: 2 layers on 4 depth cells, 2 sets of weights", end.out)
 
     def test_a_signal_ends_it_without_a_file(self):
-        process = self.start("bottleneck", *MODELS, "--models.inherited=2", "--samples.count=10000",
-                             "--output.file=out.h5")
-        while "transformer" not in process.stderr.readline():
-            self.assertIsNone(process.poll(), "the run ended too early")
-        process.send_signal(signal.SIGTERM)
-        end = self.ended(process)
+        end = self.stopped_at(WHILE_MPI_STARTS, signal.SIGTERM, "bottleneck", *ALL, "--output.file=out.h5")
         self.assertEqual(end.code, 4, end)
         self.assertIn("nothing was written", end.err)
         self.assertFalse(os.path.exists(self.path("out.h5")))

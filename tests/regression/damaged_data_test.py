@@ -21,7 +21,7 @@ from made_up_archives import (DRAWINGS, IMAGES, LABELS, LAST, TAR, ZIP, images, 
                               with_last, zip_of)
 from made_up_images import idx  # noqa: E402
 from processes import kill_all  # noqa: E402
-from program import ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
+from program import ENDS_BY_ITSELF, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 SMALL = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2"]
 LZMA = b"\x09\x04\x05\0\x5d" + struct.pack("<I", 0x83800000) + bytes(20)  # version, size and properties, then data
@@ -54,7 +54,7 @@ class DamagedData(ProgramTest):
         ends = {}
 
         def run(number, claim, arguments):
-            started = [(ranks, self.start("evolve", *arguments, "--validate", ranks=ranks)) for ranks in ranks_of_case(number)]
+            started = [(ranks, self.start("evolve", *arguments, "--validate", ranks=ranks, environment=ENDS_BY_ITSELF)) for ranks in ranks_of_case(number)]
             for _, process in started:
                 self.addCleanup(kill_all, process.pid)  # so that a run that hangs does not leave others behind
             ends[claim] = [(ranks, self.ended(process)) for ranks, process in started]

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from program import ROOT, ProgramTest, together  # noqa: E402
-from python_package import start  # noqa: E402
+from python_package import call  # noqa: E402
 
 # "evolve/particles": the deck of that name for the experiment of its folder. Families with their own tests are not
 # included.
@@ -70,7 +70,7 @@ class DeckTest(ProgramTest):
 
     def assert_draws(self, figures):
         """`fluxformer plot` makes each of them as PNG and PDF, without a display."""
-        done = start("plot", "out.h5", "--output", "drawn", cwd=self.folder)
+        done = call("plot", self.path("out.h5"), "--output", self.path("drawn"))
         self.assertEqual(done.returncode, 0, done.stderr)
         drawn = sorted(os.listdir(self.path("drawn")))
         self.assertEqual(drawn, sorted(f"{figure}.{kind}" for figure in figures for kind in ("png", "pdf")))

@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 
 from held_back import HeldBackTest  # noqa: E402
 from program import ROOT  # noqa: E402
-from python_package import start  # noqa: E402
+from python_package import call  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
 CHECKPOINT = "out.checkpoint.h5"
@@ -34,7 +34,7 @@ class LayerTest(HeldBackTest):
         return self.open("out.h5")
 
     def assert_draws(self, *figures):
-        done = start("plot", "out.h5", "--output", "drawn", cwd=self.folder)
+        done = call("plot", self.path("out.h5"), "--output", self.path("drawn"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.path("drawn"))), [f"out_{figure}.{kind}" for figure in figures for kind in ("pdf", "png")])
 

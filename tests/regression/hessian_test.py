@@ -14,16 +14,18 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import ALL, CompareTest, MODELS  # noqa: E402
 from program import ROOT, SEVERAL_RANKS  # noqa: E402
-from python_package import start  # noqa: E402
+from python_package import call  # noqa: E402
 
 DECK = os.path.join(ROOT, "input", "hessian", "digits.ini")
 ONE = ("--models.seeds=1", *MODELS[1:])
 PARTS = "--hessian.parts=hessian,gauss_newton,functional"
+# For what holds on any samples: a product takes a time in proportion to them.
+FEW = "--samples.count=10"
 
 
 class Hessian(CompareTest):
     def test_has_ends_density_and_sums_that_agree(self):
-        found = self.compare("hessian", PARTS, "--hessian.probes=6", "--hessian.tolerance=1e-10", "--models.seeds=1")
+        found = self.compare("hessian", PARTS, "--hessian.probes=6", "--hessian.tolerance=1e-10", "--models.seeds=1", FEW)
         for model in ("transformer", "independent", "distilled"):
             for part in ("", "gauss_newton_", "functional_"):
                 largest, node, weight = (found[f"{model}/{part}{name}"] for name in
@@ -97,7 +99,7 @@ class Hessian(CompareTest):
 
     def test_follows_the_largest_eigenvalue_over_the_training(self):
         found = self.compare("hessian", "--hessian.epochs=0,2", "--hessian.parts=hessian", "--hessian.probes=0",
-                             "--hessian.tolerance=1e-10")
+                             "--hessian.tolerance=1e-10", FEW)
         for model in ("transformer", "independent", "distilled"):
             course = found[f"{model}/epoch_largest_eigenvalue"]
             self.assertEqual(course.shape, (2, 2, 5))
@@ -158,7 +160,7 @@ class Hessian(CompareTest):
                                "--samples.count=10", "--samples.batch=5", "--hessian.block_probes=2", "--hessian.block_steps=5",
                                "--hessian.epochs=0,1,2", "--quiet", ranks=2)
         self.assertEqual(end.code, 0, end)
-        done = start("plot", "out/hessian_digits.h5", "--output", "drawn", cwd=self.folder)
+        done = call("plot", self.path("out/hessian_digits.h5"), "--output", self.path("drawn"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.path("drawn"))),
                          sorted(f"hessian_digits_{figure}.{kind}" for figure in ("spectrum", "blocks_transformer", "distances_transformer", "course")

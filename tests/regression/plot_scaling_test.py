@@ -29,7 +29,7 @@ from program import ROOT, SCALING_DECK, ProgramTest, together  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-from python_package import assert_picture, call, start  # noqa: E402
+from python_package import assert_picture, call  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
 
 from fluxformer.io import Run  # noqa: E402
@@ -85,7 +85,7 @@ class RealRuns(ScalingTest):
 
         together([lambda m=m, n=n: scale(m, n, "true" if (m, n) == ("weak", 1) else "false")
                   for m, n in (("strong", 1), ("strong", 2), ("strong", 3), ("weak", 1), ("weak", 3))])
-        result = start("plot", self.folder)
+        result = call("plot", self.folder)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_drawn("tiny_strong", "tiny_weak")
         for mode, counts in (("strong", [1, 2, 3]), ("weak", [1, 3])):

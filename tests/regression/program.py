@@ -29,6 +29,9 @@ TIMEOUT = 1000
 FULL_TIER = os.environ.get("FLUXFORMER_TIER") == "full"
 # On which results are compared with those of one rank.
 SEVERAL_RANKS = (2, 3, 4, 6) if FULL_TIER else (2, 3)
+# When a rank has ended with another code than 0, Open MPI waits for up to two seconds before it kills the others. Here all ranks end
+# together. (A run that gets a signal needs the time for its checkpoint.)
+ENDS_BY_ITSELF = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 # The program warns about a BLAS kernel that does not match the processor, which is irrelevant here.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
 
@@ -162,7 +165,7 @@ class ProgramTest(unittest.TestCase):
         return self.ended(process)
 
     def run_program(self, *arguments, ranks=1, environment=None, wrapper=()):
-        return self.ended(self.start(*arguments, ranks=ranks, environment=environment, wrapper=wrapper))
+        return self.ended(self.start(*arguments, ranks=ranks, environment={**ENDS_BY_ITSELF, **(environment or {})}, wrapper=wrapper))
 
     def evolve(self, *arguments, ranks=1, deck="small.ini"):
         """A run that must succeed."""
