@@ -113,7 +113,7 @@ function(fluxformer_unity target)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
-  # A class template whose members are in several sources is instantiated in each of them. The longest sources are compiled beside each other.
+  # Sources that take long are compiled alone, beside each other.
   list(FILTER sources EXCLUDE REGEX "/second_order/[^/]*|src/operators/.*/(attention|reaction)[.]cpp")
   set(last_folder "")
   foreach(source ${sources})

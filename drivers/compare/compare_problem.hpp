@@ -44,7 +44,7 @@ class CompareProblem {
   /// Samples on which all models are evaluated.
   const SampleSet& samples() const { return input_->samples(); }
   const std::vector<std::size_t>& members() const { return samples().members(); }
-  /// The same samples, split into the tokens of this model: a control may split images differently.
+  /// The samples, split into the tokens of this model: a control may split images differently.
   const ComparedInput& input_of(const std::string& model) const;
   /// Further samples, from ComparedInput::other_samples.
   SampleSet other_samples(long count, const std::string& key) const {
@@ -57,7 +57,7 @@ class CompareProblem {
   ComparedModels models_;
   RankLayout ranks_;
   std::unique_ptr<ComparedInput> input_;
-  std::map<std::string, std::unique_ptr<ComparedInput>> other_inputs_;  // by data.tokens
+  std::map<std::string, std::unique_ptr<ComparedInput>> other_inputs_;  // inputs by data.tokens
 };
 
 }  // namespace fluxformer

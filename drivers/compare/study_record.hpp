@@ -65,8 +65,8 @@ class StudyRecord {
   const RunContext& context_;
   std::unique_ptr<io::PartFile> claim_;
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
-  std::map<std::string, std::size_t> sizes_;                         // of axes, by name
-  std::map<std::pair<std::string, std::string>, Measure> measures_;  // by model and name
+  std::map<std::string, std::size_t> sizes_;                         // sizes of axes, by name
+  std::map<std::pair<std::string, std::string>, Measure> measures_;  // measures by model and name
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
 };

@@ -47,7 +47,7 @@ class AnalysedSamples {
   };
   Settings settings_;
   const CompareProblem& problem_;
-  std::map<std::string, SeededInput> inputs_;  // by data.tokens
+  std::map<std::string, SeededInput> inputs_;  // inputs by data.tokens
 };
 
 /// A model on this rank's samples, and the products with its Hessian. Borrows all arguments but `objective`.

@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-/// A sweep over all of them.
+/// Points of the theory, of chains and of pruning as one sweep.
 class PathPoints final : public SweepPoints {
  public:
   /// Reads the keys of all points; `tasks` is borrowed. Throws BadInput, on every rank.

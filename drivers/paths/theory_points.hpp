@@ -55,7 +55,7 @@ class TheoryPoints final : public SweepPoints {
   struct PointParameters {
     double temperature, width;
     long seed;
-    bool limit;  // true: of infinite width
+    bool limit;  // true: the width is infinite
   };
   PointParameters parameters_of(std::size_t point) const;
   std::vector<double> solved(const PointParameters& at, const paths::TaskTheory& theory,

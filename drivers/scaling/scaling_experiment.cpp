@@ -94,7 +94,7 @@ class ScalingExperiment final : public Experiment {
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
-  Settings scaled_;  ///< to this number of ranks
+  Settings scaled_;  ///< settings scaled to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
 };
 

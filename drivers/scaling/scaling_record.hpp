@@ -51,10 +51,10 @@ class ScalingRecord {
   const Settings& settings_;
   const RunContext& context_;
   const ScalingWorkload& workload_;
-  double steps_;                                      // in a repetition
-  std::vector<std::vector<Repetition>> repetitions_;  // by repetition and rank
+  double steps_;                                      // steps in a repetition
+  std::vector<std::vector<Repetition>> repetitions_;  // work by repetition and rank
   double checkpoint_bytes_ = 0;
-  std::vector<double> peak_;  // by rank
+  std::vector<double> peak_;  // rates of a large matrix product, by rank
   std::vector<double> sizes_, message_seconds_, sum_seconds_;
 };
 

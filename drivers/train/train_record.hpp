@@ -74,7 +74,7 @@ class TrainRecord {
   const TrainProblem& problem_;
   std::unique_ptr<io::PartFile> claim_;
   bool root_ = false;
-  std::unique_ptr<io::HistoryFile> history_;  // rank 0
+  std::unique_ptr<io::HistoryFile> history_;  // open on rank 0 only
   std::chrono::steady_clock::time_point flushed_;
   std::vector<course::StepRow> steps_;
   std::vector<course::EpochRow> epochs_;

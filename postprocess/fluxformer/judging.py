@@ -17,7 +17,7 @@ from fluxformer.statistics import ALPHA, Effect, diverged_p, holm
 
 
 class Verdict(str, Enum):
-    """What is said of a claim."""
+    """A verdict on a claim."""
     HOLDS = "holds"
     OPPOSITE = "opposite"
     NO_DIFFERENCE = "no relevant difference"

@@ -12,8 +12,8 @@ using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::R
 
 /// Eigenvalues and eigenvectors: A = V diag(values) V^T.
 struct SymmetricEigen {
-  Eigen::VectorXd values;   ///< in ascending order
-  Eigen::MatrixXd vectors;  ///< columns, orthonormal; empty unless asked for
+  Eigen::VectorXd values;   ///< eigenvalues in ascending order
+  Eigen::MatrixXd vectors;  ///< eigenvectors as orthonormal columns; empty unless asked for
   bool converged = false;
 };
 
@@ -23,7 +23,7 @@ SymmetricEigen symmetric_eigen(const Eigen::MatrixXd& a, int what = Eigen::Compu
 
 /// Singular values and left singular vectors: A = U diag(values) V^T.
 struct LeftSvd {
-  Eigen::VectorXd values;  ///< in descending order
+  Eigen::VectorXd values;  ///< singular values in descending order
   Eigen::MatrixXd left;    ///< columns of U
 };
 

@@ -56,14 +56,15 @@ struct Condition {
 /// Condition that holds where both do: `When{"train.gradient", "adjoint"} && When{"adjoint.keep", "disk"}`.
 Condition operator&&(Condition one, const Condition& other);
 
-/// Purpose of an option. It decides whether a continued run may change it.
+/// Purpose of an option. It decides whether a continued run may change it: options of the problem must agree
+/// with the checkpoint.
 enum class Role {
-  run,        ///< part of the problem: must agree with the checkpoint
-  model,      ///< the same, and decided by the file of model.file where one is given
-  data,       ///< the same, and decides what the tokens of a data set are
-  output,     ///< where, when and what is written; may change when a run continues
-  free,       ///< may change too: ranks, folders, limits
-  permission  ///< what the user allows: may change, and is not taken from stored settings
+  run,        ///< part of the problem
+  model,      ///< part of the problem, decided by the file of model.file where one is given
+  data,       ///< part of the problem: decides what the tokens of a data set are
+  output,     ///< output: place, times and contents; may change when a run continues
+  free,       ///< ranks, folders, limits: may change when a run continues
+  permission  ///< permission given by the user: may change, and is not taken from stored settings
 };
 
 /// One option, "section.key". The type of `fallback` is the type of the option. Range and choices hold for
@@ -71,14 +72,14 @@ enum class Role {
 struct Option {
   std::string name;
   OptionValue fallback;   ///< the default
-  std::string doc;        ///< one sentence
+  std::string doc;        ///< help text, one sentence
   std::string unit = {};  ///< "" for a pure number or a word
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool above_minimum = false;             ///< the minimum itself is not allowed
-  std::vector<std::string> choices = {};  ///< for words; empty: any
+  std::vector<std::string> choices = {};  ///< allowed words; empty: any
   bool not_empty = false;                 ///< a list has at least one item
-  Condition when = {};                    ///< where it counts
+  Condition when = {};                    ///< condition under which the option counts
   Role role = Role::run;
 };
 

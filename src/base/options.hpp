@@ -40,7 +40,7 @@ class Options {
 
  private:
   std::vector<Option> options_;
-  Condition scope_;        // of declare_when
+  Condition scope_;        // condition of the enclosing calls of declare_when
   bool complete_ = false;  // the constructor has run
 };
 

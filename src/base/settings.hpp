@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-/// Where settings come from: a deck that somebody wrote, or the settings stored in a file of the program.
+/// Origin of settings: a deck that somebody wrote, or the settings stored in a file of the program.
 enum class Origin { deck, stored };
 
 /// Value of every option of an experiment. Copies share their Options. Nothing here is collective: it is the

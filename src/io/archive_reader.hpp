@@ -91,8 +91,8 @@ class ArchiveReader {
   MPI_Comm comm_;
   std::string path_, called_;
   bool root_ = false;
-  FileHandle small_;           ///< rank 0, ordinary access
-  mutable FileHandle shared_;  ///< all ranks, MPI-IO; opened when a field is first read
+  FileHandle small_;           ///< file opened by rank 0, ordinary access
+  mutable FileHandle shared_;  ///< file opened by all ranks (MPI-IO) at the first field
 };
 
 /// Time of the last change of a file, ns since 1970; std::nullopt if there is no file. Collective; rank 0
@@ -101,7 +101,7 @@ std::optional<std::int64_t> time_written(MPI_Comm comm, const std::string& path)
 
 /// The file that an earlier run has left under the name of a result, if there is one.
 struct EarlierResult {
-  std::optional<std::int64_t> written;  ///< from time_written
+  std::optional<std::int64_t> written;  ///< time of its last change (time_written)
   std::string status;                   ///< attribute of the root; "" if it cannot be read
 
   /// True if the file is the result of a run that did not complete: `failed` or `interrupted`.

@@ -24,8 +24,8 @@ namespace fluxformer::io {
 /// makes it and owns it. Collective; all ranks pass the same rows.
 class Series {
  public:
-  /// For ArchiveWriter: `dataset` has rows of `row` numbers, which also go into `values` (borrowed) unless
-  /// that is null.
+  /// Called by ArchiveWriter. `dataset` has rows of `row` numbers, which also go into `values` (borrowed)
+  /// unless that is null.
   Series(OutputFile& file, std::string path, DatasetHandle dataset, Index row, std::vector<double>* values);
 
   /// Appends a row; it is buffered in memory. std::logic_error if it has the wrong length.
@@ -48,7 +48,7 @@ class Series {
 /// owns it.
 class Field {
  public:
-  /// For ArchiveWriter: a field whose dataset is still to be created. Collective. `deflate`: 0 .. 9.
+  /// Called by ArchiveWriter. The dataset is still to be created. Collective. `deflate`: 0 .. 9.
   Field(OutputFile& file, const Variable& variable, const FieldPart& part, const FieldSelection& selection,
         int deflate);
 
@@ -138,7 +138,7 @@ class ArchiveWriter {
   struct Axis {
     DatasetHandle scale;
     bool growing = false;
-    std::vector<double> values = {};  ///< for the side-car file
+    std::vector<double> values = {};  ///< values for the side-car file
     Index size = 0;                   ///< 0 for a growing axis
   };
   /// Numbers to be written, all borrowed.
@@ -170,8 +170,8 @@ class ArchiveWriter {
   OutputFile file_;
   int rank_ = 0;
   std::map<std::string, Axis> axes_;
-  std::map<std::string, Series> series_;  ///< by absolute path, growing axes as well
-  std::map<std::string, Field> fields_;   ///< by name
+  std::map<std::string, Series> series_;  ///< series by absolute path, growing axes as well
+  std::map<std::string, Field> fields_;   ///< fields by name
   std::vector<Shown> shown_;
 };
 

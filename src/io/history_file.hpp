@@ -50,7 +50,7 @@ class HistoryFile {
   /// Appends a row of the columns over steps, in their order; buffered until `flush` or until the buffer is
   /// full. std::logic_error if the number of values is wrong.
   void add_step(double step, std::span<const double> values) { add(steps_, step, values); }
-  /// Appends a row of the columns over epochs, likewise.
+  /// Appends a row of the columns over epochs, in their order; buffered and checked as by add_step.
   void add_epoch(double epoch, std::span<const double> values) { add(epochs_, epoch, values); }
   /// Makes all rows so far visible to readers. Writes a few kilobytes per column: call it about once a
   /// second.
@@ -62,7 +62,7 @@ class HistoryFile {
   struct Table {
     HistoryTable of;
     std::vector<std::string> paths;         ///< paths of the columns, then of the axis
-    std::vector<DatasetHandle> datasets;    ///< in the order of `paths`
+    std::vector<DatasetHandle> datasets;    ///< datasets, in the order of `paths`
     std::vector<std::vector<double>> rows;  ///< pending numbers of each dataset, in the order of `paths`
     hsize_t written = 0;
   };

@@ -33,8 +33,8 @@ class PartFile {
   /// Size of the part file in bytes. Collective.
   std::uint64_t size() const;
   /// Ensures that `bytes` from `offset` on can be written, so that a full disk is detected here, where ranks
-  /// can agree on it, and not within MPI-IO, where they cannot; likewise for the limit on file sizes of any
-  /// rank. Throws Error naming the file otherwise. Collective.
+  /// can agree on it, and not within MPI-IO, where they cannot. The limit on file sizes of any rank is
+  /// detected here, too. Throws Error naming the file otherwise. Collective.
   void reserve(std::uint64_t offset, std::uint64_t bytes) const;
   /// Forces the file to disk and renames it to `path`; an existing file is first renamed to `previous`, if
   /// that is given. Error if another process has replaced the part. Collective.

@@ -21,7 +21,7 @@ struct FieldPart {
   int cell_count = 0;              ///< cells of this rank
   int tokens_x = 1, tokens_y = 1;  ///< the whole lattice; global token = y * tokens_x + x
   TokenBlock block;                ///< tokens of this rank
-  int samples = 1, channels = 1;   ///< every rank holds all of them
+  int samples = 1, channels = 1;   ///< samples and channels, all of them on every rank
 
   /// Count of the numbers in this rank's memory.
   Index size() const { return Index{cell_count} * block.count() * samples * channels; }

@@ -21,7 +21,7 @@ enum class LossTarget { label, masked_words };
 /// The keys train.loss, train.label_smoothing and train.objective of a deck.
 struct Loss {
   LossKind kind = LossKind::cross_entropy;
-  double smoothing = 0;  ///< in [0, 1)
+  double smoothing = 0;  ///< label smoothing, in [0, 1)
   LossTarget target = LossTarget::label;
 };
 

@@ -18,7 +18,7 @@ namespace fluxformer {
 /// The point, and the direction, of the derivatives of a stage.
 struct RowPoint {
   const double* x;      ///< input of the stage
-  const double* x_dot;  ///< its tangent along the direction; for tangents and their adjoints
+  const double* x_dot;  ///< tangent of x along the direction; read by tangents and their adjoints
 };
 
 /// One map of rows. It reads the parameters that a call passes, so that it serves all parameters of one

@@ -41,7 +41,7 @@ void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_str
                         double eps, const T* gain, double scale, const double* base, double* x_bar,
                         double* gain_bar, double* bias_bar);
 
-/// x_bar += scale * J(x)^T w, and the gradients likewise.
+/// x_bar += scale * J(x)^T w; gain_bar and bias_bar (if not null) += scale * their gradients.
 template <class T>
 void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, Index width,
                         double eps, const T* gain, double scale, double* x_bar, double* gain_bar,

@@ -42,7 +42,7 @@ struct CellRange {
 struct StepLimit {
   enum class Kind { transport, diffusion };
   Kind kind = Kind::transport;
-  double rate = 0;        ///< per unit of time
+  double rate = 0;        ///< rate per unit of time
   std::string text = {};  ///< rate * dt, as messages write it: "2 epsilon dt/h^2"
 };
 

@@ -22,9 +22,9 @@ enum class Method { sgd, adam, adamw };
 /// The method and its constants.
 struct OptimiserSettings {
   Method method = Method::adamw;
-  double momentum = 0.9;              ///< m, for sgd
-  double beta1 = 0.9, beta2 = 0.999;  ///< for adam and adamw
-  double epsilon = 1e-8;              ///< for adam and adamw
+  double momentum = 0.9;              ///< momentum m (sgd)
+  double beta1 = 0.9, beta2 = 0.999;  ///< decay rates of the moments (adam, adamw)
+  double epsilon = 1e-8;              ///< term of the denominator (adam, adamw)
   double decay = 0.01;                ///< weight decay w
 };
 

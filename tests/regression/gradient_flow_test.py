@@ -38,7 +38,7 @@ class NumpyModel:
         return layer(mixed, u, self.heads, "pre", 1 / self.cells)
 
     def loss(self, sample, row, u):
-        """Of one sample with states u [number, token, channel] in place of that in `row`."""
+        """The losses of one sample with each of the states u [number, token, channel] in place of that in `row`."""
         for cell in range(row, self.cells * self.layers):
             u = self.behind(cell, u)
         return cross_entropy(self.model, u, np.full(len(u), self.labels[sample]))[0]

@@ -73,7 +73,7 @@ class ModelsTest(CompareTest):
         return self.open(f"models/{name}.epoch{epoch}.h5")
 
     def variables_of(self, name, epoch):
-        """Those of a copy that is to be changed."""
+        """The variables in the copy of a model after this epoch, for a copy that is to be changed."""
         with h5py.File(self.path(f"models/{name}.epoch{epoch}.h5"), "r") as file:
             return variables(file["model"])
 

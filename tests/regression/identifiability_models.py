@@ -202,6 +202,6 @@ class WrittenModels(CompareTest):
         return found
 
     def assert_numbers(self, found, expected, rtol=0.0, atol=0.0):
-        """Of the only seed."""
+        """Compares the numbers of the only seed."""
         for name, values in expected.items():
             np.testing.assert_allclose(found[name][0], values, rtol=rtol, atol=atol, err_msg=name)

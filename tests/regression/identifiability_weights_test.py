@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`identifiability`, weights: every number of a head is numpy's, by the definitions of its specification, from a model file and its
-samples; also under a causal mask, with projections that have no full rank, and however long the line of tokens is.
+"""`identifiability`, weights: every number of a head is numpy's, by the definitions of docs/model.md, section 10, from a model file
+and its samples; also under a causal mask, with projections that have no full rank, and however long the line of tokens is.
 """
 
 import math

@@ -35,13 +35,13 @@ class SamplingTest(ProgramTest):
         return self.measures(name)
 
     def measures(self, name):
-        """By group and name, but for wall times."""
+        """The measures by group and name, but for wall times."""
         groups = self.open(name)["analysis/paths"]
         return {(group, key): groups[group][key][...] for group in groups for key in groups[group] if key != "seconds"}
 
 
 class Posterior(SamplingTest):
-    def test_is_that_of_the_specification_on_the_published_draws(self):
+    def test_is_that_of_long_chains_on_the_published_draws(self):
         found = self.sample(SAMPLE, "--paths.draws=27,59,147,247", "--paths.widths=10,100", "--paths.samples=400", "--paths.samplers=wishart",
                             "--paths.warm_up=200", ranks=2)
         at = {key: found["wishart", key][0, 0] for key in ("accuracy", "mean_difference", "limit_difference", "order_difference", "order_error",

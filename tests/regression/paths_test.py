@@ -39,7 +39,7 @@ class PathsTest(ProgramTest):
         return self.measures(name)
 
     def measures(self, name):
-        """Of the theory, but for wall times."""
+        """The measures of the theory, but for wall times."""
         group = self.open(name)["analysis/paths/theory"]
         return {key: group[key][...] for key in group if key != "seconds"}
 

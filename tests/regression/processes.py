@@ -13,7 +13,7 @@ def has_ended(process, state):
 
 
 def members(session):
-    """Those of a session that have not ended."""
+    """The processes of a session that have not ended."""
     found = []
     for one in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -209,6 +209,9 @@ class TokenFiles(ProgramTest):
         for ranks in (1, 3):
             end = self.run_program("evolve", *self.of(self.path("my text.npz")), *MODEL, ranks=ranks)
             self.assert_refused(end, "data.file", "my text.npz")
+        for name in ("shouted.NPZ", "mixed.Npz"):  # refused by their names: there need be no file
+            capitals = self.run_program("evolve", *self.of(self.path(name)), *MODEL)
+            self.assert_refused(capitals, "data.file", f"{name}' --output ")
         command = re.search(r"PYTHONPATH=.* --output '.*?'", end.err).group()
         path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"  # another python3, without h5py, may come first
         done = subprocess.run(command, shell=True, cwd=ROOT, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True)

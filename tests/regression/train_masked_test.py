@@ -61,7 +61,7 @@ class MaskedTest(TrainTest):
         return [word.decode() for word in self.open(name)["model/embedding/vocabulary"][...]]
 
     def assert_same_arrays(self, first, second, groups):
-        """Those of these groups of two models, bit for bit."""
+        """Compares the arrays of these groups of two models, bit for bit."""
         one, other = (self.arrays(self.open(name)["model"]) for name in (first, second))
         compared = [name for name in one if name.split("/")[0] in groups]
         self.assertEqual({name.split("/")[0] for name in compared}, set(groups))

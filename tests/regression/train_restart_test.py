@@ -29,7 +29,7 @@ LONG = ("--train.epochs=6",)
 
 class RestartTest(HeldBackTest, TrainTest):
     def whole(self, *settings, ranks=1):
-        """The same training, not stopped, in whole.h5."""
+        """Trains without a stop, into whole.h5."""
         return self.train(*settings, "--checkpoint.epochs=false", "--output.file=whole.h5", ranks=ranks)
 
     def left(self):

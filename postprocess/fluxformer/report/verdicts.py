@@ -22,7 +22,7 @@ EARNED = {"distilled": "as fitted", "inherited": "as constructed"}  # what "hold
 
 @dataclass
 class Against:
-    """What a quantity is compared with."""
+    """A reference that a quantity is compared with."""
     name: str             # in words
     numbers: np.ndarray   # per seed
     effect: Effect
@@ -30,13 +30,13 @@ class Against:
 
     @property
     def text(self) -> str:
-        """Name and numbers of what a quantity is compared with."""
+        """Name and numbers of the reference."""
         return self.name if self.name.startswith("0") else f"{self.name} {mean_and_spread(self.numbers)}"
 
 
 @dataclass
 class Outcome:
-    """What one quantity (one estimator) of one model says of a claim.
+    """The result of one quantity (one estimator) of one model for a claim.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ struct SweepPlan {
 struct SweptExponents {
   Eigen::VectorXd value;   ///< exponents per unit of length
   Eigen::VectorXd change;  ///< change of each exponent in the last sweep; NaN without sweeps
-  int sweeps = 0;          ///< number of sweeps until the sample was done, or of all sweeps
+  int sweeps = 0;          ///< number of sweeps until the sample was done; of all sweeps if it never was
 };
 
 /// Exponents of every sample of the meter. `forwards` and `backwards` advance it through all maps; they are

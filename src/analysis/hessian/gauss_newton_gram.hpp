@@ -38,8 +38,8 @@ class GaussNewtonGram {
 
 /// Spectra of H_o and of its blocks, exact to round-off.
 struct GramSpectra {
-  std::vector<double> eigenvalues;  ///< of the whole matrix, descending: as many as outputs, all others are 0
-  double trace = 0, frobenius = 0;  ///< of the whole matrix
+  std::vector<double> eigenvalues;  ///< whole matrix: one per output, descending; its other eigenvalues are 0
+  double trace = 0, frobenius = 0;  ///< trace and Frobenius norm of the whole matrix
   std::vector<double> block_traces, block_largest;  ///< [block]: trace and largest eigenvalue
   std::vector<std::vector<double>> block_norms;     ///< [block][block]: Frobenius norm
   BlockDistances apart;

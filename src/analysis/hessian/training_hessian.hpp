@@ -59,7 +59,7 @@ class TrainingHessian {
   LossHessian hessian_;
   Parameters direction_;
   Evaluation evaluation_;
-  std::vector<double> gradient_;   // with respect to the variables
+  std::vector<double> gradient_;   // gradient with respect to the variables
   std::vector<double> curvature_;  // (d2 theta / d r2) (g_theta + dP/dtheta), 0 if theta = r
   double kept_bytes_ = 0;
 };

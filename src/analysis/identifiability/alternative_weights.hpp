@@ -20,7 +20,7 @@ namespace fluxformer::identifiability {
 /// The length of the search. Cost of a row: a QR factorisation and singular values of n x (d_v + 1) for each
 /// step.
 struct AlternativeSearch {
-  int steps = 4;    ///< along each row, at least 1
+  int steps = 4;    ///< number of steps along each row, at least 1
   int random = 4;   ///< directions g of random numbers at each step
   int largest = 4;  ///< directions that take from one of the largest weights
 };

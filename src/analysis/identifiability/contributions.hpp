@@ -22,7 +22,7 @@ namespace fluxformer::identifiability {
 /// without any dependence is NaN. Throws BadInput for a norm below 0.
 Matrix contributions_of_norms(const Matrix& norms);
 
-/// Where tokens lie: on a line (one row) or a lattice, token = row * columns + column, behind `leading`
+/// Places of tokens: on a line (one row) or a lattice, token = row * columns + column, behind `leading`
 /// tokens that have no place (a class token).
 struct TokenLattice {
   int rows = 1, columns = 0, leading = 0;

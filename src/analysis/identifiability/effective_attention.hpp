@@ -62,9 +62,9 @@ std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights);
 /// rank/(i + 1) goes into the same sums.
 struct EffectiveNull {
   double correlation = 0;         ///< Pearson of raw and effective entries; NaN for constant weights
-  double correlation_spread = 0;  ///< standard deviation over draws; NaN from the formula
-  double row_sum = 0;             ///< mean over rows
-  double row_sum_spread = 0;      ///< standard deviation; from the formula NaN under a causal mask
+  double correlation_spread = 0;  ///< standard deviation of `correlation` over draws; NaN from the formula
+  double row_sum = 0;             ///< mean over rows of the sum of effective weights
+  double row_sum_spread = 0;  ///< standard deviation of `row_sum`; from the formula NaN under a causal mask
 };
 
 /// The null by the formula. rank: of T over all tokens, for both parts.

@@ -48,7 +48,7 @@ class ModelHeads {
     Matrix matrix;                ///< alpha W_O^T
     std::vector<Matrix> factors;  ///< output_factor of each head
   };
-  std::map<int, Output> outputs_;  ///< by cell that was selected: the same for all batches
+  std::map<int, Output> outputs_;  ///< outputs by selected cell; all batches share them
   const Output* output_ = nullptr;
 };
 

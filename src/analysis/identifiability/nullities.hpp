@@ -41,9 +41,9 @@ inline constexpr std::array<double, 3> nullity_epsilons{1e-2, 1e-3, 1e-6};
 /// Dimensions of freedom of a row of weights; a mean over rows where they differ. NaN for values that are not
 /// finite.
 struct Nullity {
-  double exact = 0;  ///< by the rule of `rank_threshold`
+  double exact = 0;  ///< nullity by the rule of `rank_threshold`
   std::array<double, nullity_epsilons.size()>
-      epsilon{};      ///< for each of `nullity_epsilons`, never below exact
+      epsilon{};      ///< nullities for each of `nullity_epsilons`, never below exact
   double margin = 0;  ///< margin of the rank (NumericalRank); under a causal mask that of all rows together
 
   /// True if `exact` is clear of the threshold.
@@ -83,8 +83,8 @@ Matrix softmax_tangent(const Eigen::RowVectorXd& a, const Matrix& x);
 
 /// A count of directions, and how clear it is.
 struct JointNullity {
-  double exact = 0;   ///< NaN for numbers that are not finite
-  double margin = 0;  ///< the least of all ranks that enter
+  double exact = 0;   ///< number of directions; NaN for numbers that are not finite
+  double margin = 0;  ///< smallest margin of the ranks that enter
   /// True if `exact` is clear of the thresholds.
   bool certain() const { return margin >= 100; }
 };

@@ -60,8 +60,9 @@ class RidgeSums : public Accumulator {
   /// Means over tokens; NaN without tokens.
   Eigen::RowVectorXd mean_state() const;
   Eigen::RowVectorXd mean_description() const;
-  /// Mean variance of a channel, tr(C)/d, and the same of the descriptions.
+  /// Mean variance of a channel of the states, tr(C)/d.
   double state_variance() const;
+  /// Mean variance of a number of the descriptions.
   double description_variance() const;
 
   /// One map for each lambda >= 0, no unit. Cost: O(d^3) once, 2 d^2 m for each. Every rank computes the

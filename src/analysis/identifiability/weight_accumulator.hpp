@@ -39,7 +39,7 @@ enum class HeadNumber : std::size_t {
   nullity_reachable,
   uncertain,
   uncertain_reachable,
-  nullity_linear_epsilon,  ///< and the next two, one for each of nullity_epsilons
+  nullity_linear_epsilon,  ///< first of three numbers, one for each of nullity_epsilons
   nullity_simplex_epsilon = nullity_linear_epsilon + 3,
   nullity_reachable_epsilon = nullity_simplex_epsilon + 3,
   correlation = nullity_reachable_epsilon + 3,

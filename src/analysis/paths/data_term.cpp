@@ -56,7 +56,7 @@ using Eigen::Map;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// Only one column of inputs goes to a rank that has none.
+/// Refuses shares that do not fit the examples, on every rank.
 void require_fit(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
   const Index columns = examples.inputs.cols(), rows = share.count(examples.targets.size());

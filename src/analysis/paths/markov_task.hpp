@@ -33,9 +33,9 @@ enum class MarkovVariant {
 
 /// Strengths of the noise along orthogonal directions: factors of standard normal numbers.
 struct MarkovNoise {
-  double difference = 1;     ///< along v+ - v-
-  double sum = 1;            ///< along v+ + v-
-  double perpendicular = 1;  ///< sigma_perp, in the other 198 dimensions
+  double difference = 1;     ///< noise along v+ - v-
+  double sum = 1;            ///< noise along v+ + v-
+  double perpendicular = 1;  ///< sigma_perp, noise in the other 198 dimensions
 };
 
 /// Seeds of the four streams.
@@ -44,10 +44,10 @@ struct MarkovSeeds {
   std::uint32_t layer_1 = 147, layer_2 = 247;  ///< seeds of the random heads
 };
 
-/// All that the task depends on.
+/// Variant, sizes, noise, seeds and share of the task.
 struct MarkovSettings {
   MarkovVariant variant = MarkovVariant::four_paths;
-  int examples = 100, test_examples = 1000;  ///< even: half of them are of class +1, which come first
+  int examples = 100, test_examples = 1000;  ///< even numbers: the first half is of class +1
   MarkovNoise noise;
   MarkovSeeds seeds;
   ExampleShare share;  ///< the training and test examples that this rank makes

@@ -20,7 +20,7 @@ namespace fluxformer::paths {
 /// A part of the action and its slopes, where all entries of U_l count as independent.
 struct ActionPart {
   double value = 0;
-  std::vector<Eigen::MatrixXd> slopes = {};  ///< by U_1 .. U_L, symmetric
+  std::vector<Eigen::MatrixXd> slopes = {};  ///< derivatives by U_1 .. U_L, symmetric
 };
 
 /// Lambda, what the prior of the weights costs. The u_a must be that of `best_readout` for the slopes to be
@@ -34,7 +34,7 @@ class PathAction {
   /// The data are borrowed. Throws BadInput for temperatures that are not positive, and where network,
   /// kernels and targets do not fit.
   PathAction(PathNetwork network, const DataTerm& data, double temperature);
-  /// For examples on this rank; the kernels are borrowed.
+  /// Action for examples that all lie on this rank; the kernels are borrowed.
   PathAction(PathNetwork network, const PathKernels& kernels, Eigen::VectorXd targets, double temperature);
 
   const PathNetwork& network() const { return network_; }

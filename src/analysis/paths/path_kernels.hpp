@@ -30,7 +30,7 @@ double kernel_bytes(double examples, double paths, double dimension, int ranks =
 /// All C_{pi pi'} of P examples with themselves. Not collective.
 class PathKernels {
  public:
-  /// From P x (paths D) attentioned inputs, which are borrowed. O(Hs^2 P^2 D) if pairs are stored.
+  /// Kernels of P x (paths D) attentioned inputs, which are borrowed. O(Hs^2 P^2 D) if pairs are stored.
   PathKernels(const RowMatrix& inputs, int paths, double input_variance = 1,
               KernelStorage storage = KernelStorage::automatic);
 
@@ -97,8 +97,8 @@ struct Prediction {
 /// examples.
 class Predictor {
  public:
-  /// From K (P x P) and y of the known examples; y is borrowed. Throws NumericalFailure if K + T I is not
-  /// positive definite. O(P^3).
+  /// Factorises K + T I for K (P x P) and y of the known examples; y is borrowed. Throws NumericalFailure if
+  /// K + T I is not positive definite. O(P^3).
   Predictor(Eigen::MatrixXd kernel, const Eigen::VectorXd& targets, double temperature);
   /// Predicts from k (Q x P) and k(x, x) (Q) of other examples. O(Q P^2).
   Prediction operator()(const Eigen::MatrixXd& cross, const Eigen::VectorXd& own) const;

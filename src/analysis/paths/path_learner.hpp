@@ -31,7 +31,7 @@ struct LearnerShape {
   int key = 0;        ///< G, of queries and keys
 };
 
-/// Where the weights stand in the flat vector, each block row-major:
+/// Places of the weights in the flat vector, each block row-major:
 ///
 ///     [V_0: width x dimension][layer][queries, keys: heads x key x dimension]
 ///     [layer][head][V^T: width in x width out][a: width]

@@ -37,8 +37,8 @@ class PathPosterior {
   const RowMatrix& input_weights(std::span<const double> q);
   /// U_l = w_l w_l^T/N_l, and u_a = |a|^2/N_a.
   OrderParameters order(std::span<const double> q);
-  /// ||V_0||^2/s_0^2 less its number of weights, the same for V_1 .. V_L (all heads of a layer together) and
-  /// a, then sum_mu f_mu (y_mu - f_mu)/T: in the mean over the posterior all are equal.
+  /// ||V||^2/s^2 less the number of weights, for V_0, V_1 .. V_L (all heads of a layer together) and a, then
+  /// sum_mu f_mu (y_mu - f_mu)/T: in the mean over the posterior all are equal.
   std::vector<double> virials(std::span<const double> q);
 
  private:

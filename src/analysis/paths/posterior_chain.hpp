@@ -42,7 +42,7 @@ enum class DrawnQuantity {
   trace,        ///< tr U_1
   energy,       ///< E of K(U_1)
   data_virial,  ///< y^T A^-1 K A^-1 y - tr A^-1 K, A = K(U_1) + T I
-  potential     ///< -ln of the density that is drawn from, in its own coordinates
+  potential     ///< -ln of the sampled density, in the sampler's coordinates
 };
 inline constexpr std::size_t drawn_quantities = 5;
 
@@ -59,17 +59,17 @@ struct ChainPlan {
   int warm_up = 200;  ///< draws in which the step adapts
   int draws = 1000;
   int steps = 300;         ///< leapfrog steps of a draw, or steps of the walk between two draws
-  std::uint64_t seed = 1;  ///< a chain of its own for each
+  std::uint64_t seed = 1;  ///< seed of the stream; each chain has its own
 };
 
 /// The draws of a chain and their means.
 struct PosteriorChain {
   std::array<std::vector<double>, drawn_quantities> traces;  ///< [quantity][draw]
-  OrderParameters order;                                     ///< mean over draws
-  RowMatrix input_weights;      ///< mean over draws, Hs x D: `outputs` makes the predictor of it
-  double acceptance = 0;        ///< mean probability, or accepted share of the steps of the walk
-  double step = 0;              ///< step of the leapfrog; NaN for the walk
-  double divergent = 0;         ///< number of divergent trajectories; NaN for the walk
+  OrderParameters order;                                     ///< mean order parameters over draws
+  RowMatrix input_weights;  ///< mean input weights over draws, Hs x D; `outputs` makes the predictor
+  double acceptance = 0;    ///< mean probability of acceptance, or accepted share of the steps of the walk
+  double step = 0;          ///< step of the leapfrog; NaN for the walk
+  double divergent = 0;     ///< number of divergent trajectories; NaN for the walk
   std::vector<double> virials;  ///< means of ||V||^2/s^2 - dim V of V_0, V_1 .. V_L and a; NaN for the walk
 };
 
@@ -83,7 +83,7 @@ PosteriorChain order_chain(const PosteriorTarget& posterior, const ChainPlan& pl
 
 /// Means over chains of equal length. Errors come from the spread of the chains' means, NaN for one chain.
 struct SampledPosterior {
-  OrderParameters order;                            ///< mean
+  OrderParameters order;                            ///< mean order parameters
   double order_error = 0;                           ///< error of U_1: Frobenius norm over that of U_1
   Eigen::VectorXd mean;                             ///< mean of the predictor of each example
   double mean_error = 0;                            ///< error of the predictor, mean over examples

@@ -27,12 +27,12 @@ struct SurrogateSeeds {
   std::uint32_t heads = 200;  ///< seed of the random heads of both layers
 };
 
-/// All that the task depends on.
+/// Sizes, noise, seeds and share of the task.
 struct SurrogateSettings {
   int positions = 4;   ///< positions in a slot
   int features = 16;   ///< F
   double noise = 0.8;  ///< standard deviation; that of the prototypes is 1
-  int heads = 4;       ///< in each of the two layers; the first one is made, the others are random
+  int heads = 4;       ///< heads in each of the two layers; the first one is made, the others are random
   int examples = 200, test_examples = 1000;
   SurrogateSeeds seeds;
   ExampleShare share;  ///< the training and test examples that this rank makes

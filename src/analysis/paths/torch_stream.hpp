@@ -30,8 +30,9 @@ class TorchStream {
   /// rows x columns standard normal numbers, one fill, row by row.
   RowMatrix normals(Index rows, Index columns);
 
-  /// Rows `held` (rising) of such a fill, one below the other. All rows are drawn. Rows that are not held
-  /// take no memory if `columns` is a multiple of 16; else the numbers of one row depend on the next.
+  /// Rows `held` (rising) of the matrix that normals(rows, columns) draws, one below the other. All rows are
+  /// drawn. Rows that are not held take no memory if `columns` is a multiple of 16; else the numbers of one
+  /// row depend on the next.
   RowMatrix normals(Index rows, Index columns, std::span<const int> held);
 
  private:

@@ -90,7 +90,7 @@ class CkaAccumulator : public Accumulator {
   /// CKA, [depth of A][depth of B]; NaN if a side does not vary over the examples (up to round-off). Means
   /// are subtracted from raw moments: the relative error is about 1e-16 (1 + |mean|^2 / variance).
   std::vector<double> alignment() const { return table(false); }
-  /// Null control, [depth of A][depth of B].
+  /// Null control of CKA, [depth of A][depth of B].
   std::vector<double> unrelated() const { return table(true); }
 
  private:

@@ -61,7 +61,7 @@ class Topics final : public TextDataset {
   RandomStream labels_, texts_;
   std::size_t size_;
   std::vector<double> common_;   ///< [rank]: probability of this or a lower rank
-  std::vector<double> topical_;  ///< [j]: the same within a topic
+  std::vector<double> topical_;  ///< [j]: probability of this or a lower index within a topic
 };
 
 }  // namespace fluxformer::data

@@ -347,11 +347,20 @@ TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   return table;
 }
 
+/// True if the name ends in .npz, in capitals or not.
+bool is_npz(std::string_view path) {
+  constexpr std::string_view ending = ".npz";
+  if (path.size() < ending.size()) return false;
+  return std::ranges::equal(path.substr(path.size() - ending.size()), ending, {}, [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+}
+
 /// Reads a split ("train" or "test") of an HDF5 file on this rank. Throws BadInput "data.file = PATH: ..."
 /// that names the array for everything that is not as above, and names the command that converts FILE.npz.
 TokenTable read_token_table(const std::string& path, const std::string& split) {
   if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
-  if (path.ends_with(".npz"))
+  if (is_npz(path))
     throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it: " +
                    "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
                    path.substr(0, path.size() - 4) + ".h5'");

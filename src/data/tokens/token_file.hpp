@@ -33,7 +33,7 @@ struct TokenTable {
   std::vector<std::string> words;
   std::string ids_called;  ///< how messages name the ids
 
-  // The same for both splits.
+  // Sizes that both splits share.
   int vocabulary = 0;     ///< V; 0: tokens are features
   int segment_count = 0;  ///< the largest segment and one; 0: none
   int classes = 1;        ///< the largest label and one
@@ -71,8 +71,8 @@ class TokenFile final : public Dataset {
  private:
   TokenTable table_;
   std::string file_;
-  int tokens_ = 0;    // of a sample, after the cut
-  int unknown_ = -1;  // the word <unk> or [UNK]
+  int tokens_ = 0;    // tokens of a sample, after the cut
+  int unknown_ = -1;  // index of the word <unk> or [UNK]
 };
 
 }  // namespace fluxformer::data

@@ -17,7 +17,7 @@ namespace fluxformer {
 template <class T>
 struct KeptTerm {
   SlabTerm<T>* term;
-  KeepsActivations<T>* keeping;  ///< the same term; null if it keeps nothing
+  KeepsActivations<T>* keeping;  ///< `term` as KeepsActivations; null if it keeps nothing
   std::unique_ptr<TermTape> kept;
 };
 
@@ -26,7 +26,7 @@ template <class T>
 struct SubLayerTape {
   std::vector<double> input;       ///< empty for the first sub-layer: the caller has its input
   std::vector<double> sum;         ///< the sum before the normalisation; empty without one
-  std::vector<KeptTerm<T>> parts;  ///< one per term, in their order
+  std::vector<KeptTerm<T>> parts;  ///< tapes of the terms, in their order
 };
 
 /// The tape of one application of the layer map, filled by SlabModel::map_keeping: for each sub-layer its

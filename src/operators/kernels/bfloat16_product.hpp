@@ -48,7 +48,7 @@ class Bfloat16Product {
   std::vector<std::uint32_t> right_;
   std::vector<std::uint16_t> left_;    // a, [row][depth]
   std::vector<std::uint32_t> paired_;  // pairs of the numbers of a stored as transposed, [depth / 2][row]
-  std::vector<float> right_values_, left_values_;  // for By::floats
+  std::vector<float> right_values_, left_values_;  // both factors as floats, for By::floats
   Product<float> of_floats_;
 };
 
