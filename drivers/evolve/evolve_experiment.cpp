@@ -53,7 +53,7 @@ class EvolveExperiment final : public Experiment {
   RunContext context_;
   RunFrame frame_{settings_, context_};
   EvolveProblem problem_;
-  states::DepthMeter meter_;
+  states::DepthMeasurement measurement_;
   // State of the run.
   Cadence outputs_{settings_.real("output.every")}, checkpoints_{settings_.real("checkpoint.every")};
 };
@@ -63,9 +63,9 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
     : settings_(settings),
       context_(context),
       problem_(settings, context.comm, more_terms),
-      meter_(problem_.mesh, problem_.slab,
-             {problem_.equation.spec().speed, problem_.equation.spec().epsilon,
-              problem_.equation.spec().depth.spacing()}) {
+      measurement_(problem_.mesh, problem_.slab,
+                   {problem_.equation.spec().speed, problem_.equation.spec().epsilon,
+                    problem_.equation.spec().depth.spacing()}) {
   if (settings.flag("output.logits")) require_storable_logits(problem_.mesh, problem_.parameters);
   if (settings.flag("output.attention")) require_storable_attention(problem_.mesh, problem_.equation);
 }
@@ -76,9 +76,9 @@ bool EvolveExperiment::find_reference() {
     return true;
   bool stopped = false;
   try {
-    meter_.set_reference(front_reference(problem_.mesh, problem_.equation, problem_.solver_settings,
-                                         problem_.inflow_slab,
-                                         [&] { return stopped = frame_.asked_to_stop(); }));
+    measurement_.set_reference(front_reference(problem_.mesh, problem_.equation, problem_.solver_settings,
+                                               problem_.inflow_slab,
+                                               [&] { return stopped = frame_.asked_to_stop(); }));
   } catch (const NumericalFailure& e) {
     if (frame_.root())
       std::cerr << "fluxformer: no arrival times, the steady state was not found: " << e.what() << '\n';
@@ -145,7 +145,7 @@ Report EvolveExperiment::run() {
         "while searching for the steady state (front.threshold)",
         "nothing was written; start the run again, with --checkpoint.restart=auto if it had begun");
   EvolveRecord record(settings_, std::move(claim), context_, problem_.mesh, problem_.equation,
-                      problem_.parameters, problem_.inflow, meter_);
+                      problem_.parameters, problem_.inflow, measurement_);
   if (continued) restart(*continued, record);
   if (problem_.solver.clock().step == 0) record.write_fields(0, problem_.solver.state());
 

@@ -66,13 +66,14 @@ std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& 
 
 EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim,
                            const RunContext& context, const Mesh& mesh, const Equation& equation,
-                           const Parameters& parameters, const Inflow& inflow, states::DepthMeter& meter)
+                           const Parameters& parameters, const Inflow& inflow,
+                           states::DepthMeasurement& measurement)
     : settings_(settings),
       mesh_(mesh),
       equation_(equation),
       parameters_(parameters),
       inflow_(inflow),
-      meter_(meter),
+      measurement_(measurement),
       part_(field_part(mesh)),
       selection_{io::FieldSelection::every(settings.count("output.depth_stride"), mesh.total_cells()),
                  {},
@@ -140,7 +141,7 @@ void EvolveRecord::define_axes() {
     scalars_.push_back(&archive_.series(evolution::history, *variable));
   line_size_ = scalars;
   for (const auto& [variable, values] : measures(last_)) {
-    if (variable == &states::variables::history::distance && !meter_.has_reference()) continue;
+    if (variable == &states::variables::history::distance && !measurement_.has_reference()) continue;
     measures_.push_back(&archive_.series(evolution::history, *variable));
     line_size_ += static_cast<std::size_t>(mesh_.total_cells());
   }
@@ -154,8 +155,8 @@ void EvolveRecord::write_fields(double time, Vec u) {
 }
 
 void EvolveRecord::write_history(const Step& step, double courant, double wall_time) {
-  last_ = meter_.measure(step.u, step.previous, step.clock.step_size);
-  if (meter_.has_reference()) arrival_.update(step.clock.time, last_.distance);
+  last_ = measurement_.measure(step.u, step.previous, step.clock.step_size);
+  if (measurement_.has_reference()) arrival_.update(step.clock.time, last_.distance);
   std::vector<double> line{static_cast<double>(step.clock.step), step.clock.time, step.clock.step_size,
                            courant, wall_time};
   for (const auto& [variable, values] : measures(last_))
@@ -203,7 +204,8 @@ void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
 std::string EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
                                  const std::vector<double>& inflow_slab,
                                  const std::vector<std::pair<std::string, double>>& seconds) {
-  if (meter_.has_reference()) archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
+  if (measurement_.has_reference())
+    archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
   if (status == names::done)
     write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
   if (status == names::done && settings_.flag("output.logits"))

@@ -35,7 +35,7 @@ class EvolveRecord {
   /// Opens the output file claimed by `claim`; the other arguments are borrowed.
   EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim, const RunContext& context,
                const Mesh& mesh, const Equation& equation, const Parameters& parameters, const Inflow& inflow,
-               states::DepthMeter& meter);
+               states::DepthMeasurement& measurement);
 
   /// Writes the fields at `time`.
   void write_fields(double time, Vec u);
@@ -67,7 +67,7 @@ class EvolveRecord {
   const Equation& equation_;
   const Parameters& parameters_;
   const Inflow& inflow_;
-  states::DepthMeter& meter_;
+  states::DepthMeasurement& measurement_;
   io::FieldPart part_;
   io::FieldSelection selection_;
   io::ArchiveWriter archive_;

@@ -4,9 +4,14 @@
 
 #include <memory>
 
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
+
+/// Declares the keys of `hessian`: models, samples and data as in comparisons, the objective as in `train`,
+/// and keys of its own.
+void declare_hessian(Options& options);
 
 /// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
 /// collective and throws BadInput (agreed).

@@ -48,7 +48,6 @@ using MatHandle = Handle<Mat, MatDestroy>;
 using DMHandle = Handle<DM, DMDestroy>;
 using TSHandle = Handle<TS, TSDestroy>;
 using SNESHandle = Handle<SNES, SNESDestroy>;
-using ScatterHandle = Handle<VecScatter, VecScatterDestroy>;
 using IndexSetHandle = Handle<IS, ISDestroy>;
 
 /// Owner of a communicator, whose errors return instead of aborting. Move-only.

@@ -47,7 +47,7 @@ class DepthGhosts {
   /// Collective over the depth line.
   void add_to_owners(Vec u_bar);
   /// Sum of the adjoint slabs of cell 0 after add_to_owners, on the ranks that hold cell 1; null on the
-  /// others.
+  /// others. Used by tests only.
   const double* inflow_bar() const { return mesh_.first_cell() == 1 ? ghosts_[0].bar.data() : nullptr; }
 
  private:

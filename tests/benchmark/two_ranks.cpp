@@ -58,11 +58,11 @@ int main(int argc, char** argv) {
   // 8 x 8 tokens, so that two ranks can hold equal halves.
   bench::Size size{.layers = 6 * ranks, .columns = 8, .rows = 8, .batch = 16};
   for (const auto precision : {Precision::float64, Precision::float32}) {
-    const bool dbl = precision == Precision::float64;
+    const bool is_double = precision == Precision::float64;
     size.ranks_depth = ranks, size.ranks_token = 1;
-    report(dbl ? "depth, double" : "depth, float", size, precision, ranks, rank == 0);
+    report(is_double ? "depth, double" : "depth, float", size, precision, ranks, rank == 0);
     size.ranks_depth = 1, size.ranks_token = ranks;
-    report(dbl ? "tokens, double" : "tokens, float", size, precision, ranks, rank == 0);
+    report(is_double ? "tokens, double" : "tokens, float", size, precision, ranks, rank == 0);
   }
   return 0;
 }

@@ -111,7 +111,7 @@ TEST(DistributedSecondOrderMemory, of_a_rank_grows_with_its_own_tokens) {
   EXPECT_NEAR(long_line / short_line, 4, 0.1);
   EXPECT_LT(long_line / 8192, 250);
   if (size_of(MPI_COMM_WORLD) == 1) return;
-  // Half the tokens, and the buffers of the ring: two foreign blocks of items with their variations and three
+  // Half the tokens, and the buffers of the ring: two foreign blocks with their variations and three
   // of adjoints, each of 9 numbers per token.
   const double halved = numbers_held(8192, 2);
   EXPECT_LT(halved, long_line / 2 + (2 * 2 + 3) * 9 * 4096 + 1000);

@@ -55,14 +55,14 @@ TEST_P(DepthMeasuresOn, all_ranks_match_plain_sums) {
                                    .periodic = periodic});
   SlabContext context{&mesh.token_line(), samples, width, {}};
   context.mask.length = length;
-  states::DepthMeter meter(mesh, context, {speed, epsilon, spacing});
+  states::DepthMeasurement measurement(mesh, context, {speed, epsilon, spacing});
   const auto u = mesh.create_vector(), previous = mesh.create_vector();
   fill(mesh, state, WriteArray(u).values);
   fill(mesh, earlier, WriteArray(previous).values);
   std::vector<double> reference(static_cast<std::size_t>(mesh.cells()) * mesh.slab_size());
   fill(mesh, target, reference.data());
-  meter.set_reference({reference.begin(), reference.end()});
-  const auto m = meter.measure(u, previous, dt);
+  measurement.set_reference({reference.begin(), reference.end()});
+  const auto m = measurement.measure(u, previous, dt);
 
   const auto real = [&](int b, int token) { return context.mask.real(b, token); };
   std::vector<double> means;

@@ -192,7 +192,7 @@ TEST(TokenAttentionMemory, of_a_rank_grows_with_its_own_tokens) {
   EXPECT_NEAR(long_line / short_line, 4, 0.1);
   EXPECT_LT(long_line / 16384, 100);
   if (size_of(MPI_COMM_WORLD) == 1) return;
-  // Half the tokens, and the buffers of the ring: two foreign blocks of items and three of their adjoints,
+  // Half the tokens, and the buffers of the ring: two foreign blocks and three of their adjoints,
   // each of (2 * width + heads) = 9 numbers per token.
   const double halved = numbers(work_bytes(16384, 2, 0));
   EXPECT_LT(halved, long_line / 2 + 5 * 9 * 8192 + 1000);

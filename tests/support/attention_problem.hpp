@@ -28,7 +28,7 @@ struct Size {
 };
 
 // Sizes below, at and above the vector widths (4 to 16 lanes), the channel blocks (16, 8, 4, 2, 1) and the
-// runs of 128 items.
+// runs of 128 keys.
 inline const Size tiny{1, 1, 1, 1}, odd{7, 3, 15, 3}, wide{19, 2, 62, 2}, vit{49, 3, 32, 2},
     runs{139, 1, 6, 2};
 

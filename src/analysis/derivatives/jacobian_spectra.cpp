@@ -158,8 +158,8 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const RandomStream& start,
-                             std::span<const long> samples)
+LyapunovDirections::LyapunovDirections(const SlabContext& context, int exponents, const RandomStream& start,
+                                       std::span<const long> samples)
     : context_(context), in_(context.size()), out_(context.size()) {
   need_whole_line(*context.line, "Lyapunov exponents");
   if (exponents < 1 || exponents > context.width)
@@ -176,7 +176,7 @@ LyapunovMeter::LyapunovMeter(const SlabContext& context, int exponents, const Ra
   start_counting();
 }
 
-void LyapunovMeter::advance(const SlabMap& derivative) {
+void LyapunovDirections::advance(const SlabMap& derivative) {
   // Column j of all samples at once: DG_i Q_i.
   for (Index j = 0; j < growth_.front().size(); ++j) {
     for (int b = 0; b < context_.samples; ++b) put_sample(context_, directions_[b].col(j), b, in_.data());
@@ -187,7 +187,7 @@ void LyapunovMeter::advance(const SlabMap& derivative) {
 }
 
 // DG_i Q_i = Q_{i+1} R_i; ln |(R_i)_jj| is added to the growth of direction j.
-void LyapunovMeter::orthonormalise() {
+void LyapunovDirections::orthonormalise() {
   for (std::size_t b = 0; b < directions_.size(); ++b) {
     MatrixXd& directions = directions_[b];
     if (directions.rows() == 0) continue;
@@ -197,12 +197,12 @@ void LyapunovMeter::orthonormalise() {
   }
 }
 
-void LyapunovMeter::start_counting() {
+void LyapunovDirections::start_counting() {
   for (auto& growth : growth_) growth.setZero();
 }
 
 // Exponent j = (1/length) sum_i ln |(R_i)_jj|
-VectorXd LyapunovMeter::exponents(int sample, double length) const {
+VectorXd LyapunovDirections::exponents(int sample, double length) const {
   if (directions_[sample].rows() == 0)
     return VectorXd::Constant(growth_[sample].size(), std::numeric_limits<double>::quiet_NaN());
   return growth_[sample] / length;
@@ -217,13 +217,14 @@ VectorXd change_of(const VectorXd& from, const VectorXd& to) {
 
 }  // namespace
 
-std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::function<void()>& forwards,
+std::vector<SweptExponents> sweep_exponents(LyapunovDirections& directions,
+                                            const std::function<void()>& forwards,
                                             const std::function<void()>& backwards, const SweepPlan& plan) {
-  meter.start_counting();
+  directions.start_counting();
   forwards();
   std::vector<SweptExponents> found;
-  for (int b = 0; b < meter.samples(); ++b) {
-    const VectorXd value = meter.exponents(b, plan.length);
+  for (int b = 0; b < directions.samples(); ++b) {
+    const VectorXd value = directions.exponents(b, plan.length);
     found.push_back({value, VectorXd::Constant(value.size(), std::numeric_limits<double>::quiet_NaN()), 0});
   }
   // Sweeps do not make undefined numbers defined.
@@ -234,12 +235,12 @@ std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::fun
   // growth on the way forwards is counted.
   for (int sweep = 1; sweep <= plan.most && !std::ranges::all_of(found, done); ++sweep) {
     backwards();
-    meter.start_counting();
+    directions.start_counting();
     forwards();
-    for (int b = 0; b < meter.samples(); ++b) {
+    for (int b = 0; b < directions.samples(); ++b) {
       auto& one = found[b];
       if (done(one)) continue;
-      const VectorXd value = meter.exponents(b, plan.length);
+      const VectorXd value = directions.exponents(b, plan.length);
       one = {value, change_of(one.value, value), sweep};
     }
   }

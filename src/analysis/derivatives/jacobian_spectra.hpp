@@ -71,13 +71,13 @@ std::vector<SingularRange> singular_ranges(const SlabContext& context, const Sla
 
 /// Follows k directions of every sample of a slab through a sequence of maps; only real tokens count. Not
 /// collective.
-class LyapunovMeter {
+class LyapunovDirections {
  public:
   /// Starts from k = `exponents` random directions keyed by the global index `samples[b]`. `context` is
   /// borrowed; its lengths must not change. Memory: 2 k slabs. Throws BadInput unless 1 <= k <= the width (so
   /// that every sample has k directions), and for tokens that are distributed over ranks.
-  LyapunovMeter(const SlabContext& context, int exponents, const RandomStream& start,
-                std::span<const long> samples);
+  LyapunovDirections(const SlabContext& context, int exponents, const RandomStream& start,
+                     std::span<const long> samples);
 
   /// Applies the derivative of the next map, or its transpose on the way back, to the k directions.
   void advance(const SlabMap& derivative);
@@ -110,10 +110,11 @@ struct SweptExponents {
   int sweeps = 0;          ///< number of sweeps until the sample was done; of all sweeps if it never was
 };
 
-/// Exponents of every sample of the meter. `forwards` and `backwards` advance it through all maps; they are
-/// called until all samples are done. The exponents of a sample depend on that sample alone: they are those
+/// Exponents of every sample of the directions. `forwards` and `backwards` advance them through all maps and
+/// are called until all samples are done. The exponents of a sample depend on that sample alone: they are those
 /// of the sweep in which it was done, however many the others need. Not collective.
-std::vector<SweptExponents> sweep_exponents(LyapunovMeter& meter, const std::function<void()>& forwards,
+std::vector<SweptExponents> sweep_exponents(LyapunovDirections& directions,
+                                            const std::function<void()>& forwards,
                                             const std::function<void()>& backwards, const SweepPlan& plan);
 
 }  // namespace fluxformer::derivatives

@@ -75,16 +75,17 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
         of_layer[smallest_error] = ranges[b].smallest_error;
       });
     }
-    LyapunovMeter meter(probe.counted(), plan.exponents, followed, members);
+    LyapunovDirections directions(probe.counted(), plan.exponents, followed, members);
     // Exponents of the product over all cells, orthonormalised cell by cell: DG_i Q_i = Q_{i+1} R_i
     const auto forwards = [&] {
-      for (int row = 0; row < cells; ++row) meter.advance(jacobian.derivative(row, row + 1));
+      for (int row = 0; row < cells; ++row) directions.advance(jacobian.derivative(row, row + 1));
     };
     const auto backwards = [&] {
-      for (int row = cells; row-- > 0;) meter.advance(jacobian.transposed(row, row + 1));
+      for (int row = cells; row-- > 0;) directions.advance(jacobian.transposed(row, row + 1));
     };
     const double length = layers;
-    const auto found = sweep_exponents(meter, forwards, backwards, {length, plan.sweeps, plan.tolerance});
+    const auto found =
+        sweep_exponents(directions, forwards, backwards, {length, plan.sweeps, plan.tolerance});
     for_each_sample(batch, [&](Index b, Index place) {
       std::ranges::copy(found[b].value, table.row(place) + values);
       std::ranges::copy(found[b].change, swept.row(place));

@@ -92,7 +92,7 @@ std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights) 
   return keys;
 }
 
-EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effective) {
+EffectiveResult effective_measures(const SampleHead& head, const Matrix& effective) {
   if (!head.weights.allFinite() || !effective.allFinite()) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     return {nan, nan, nan, nan, nan, nan, nan};
@@ -100,7 +100,7 @@ EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effec
   const Index tokens = head.weights.rows();
   const double n = tokens;
   const double count = head.causal ? n * (n + 1) / 2 : n * n;
-  EffectiveMeasures found;
+  EffectiveResult found;
   found.correlation = correlation_of(head, effective, count);
   found.row_sum = effective.sum() / n;
   found.kept_norm = effective.norm() / head.weights.norm();

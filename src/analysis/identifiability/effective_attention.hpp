@@ -32,7 +32,7 @@ Matrix effective_attention(const SampleHead& head, EffectivePart part);
 
 /// Raw against effective attention of one head and sample: how alike their entries are, and what changes for
 /// a reader. No units. NaN where a weight is not finite.
-struct EffectiveMeasures {
+struct EffectiveResult {
   double correlation = 0;        ///< Pearson, over all entries that count; NaN where either is constant
   double row_sum = 0;            ///< mean over rows of the sum of effective weights; raw ones sum to 1
   double kept_norm = 0;          ///< |A_eff|_F / |A|_F, at most 1
@@ -43,7 +43,7 @@ struct EffectiveMeasures {
 };
 
 /// effective: n x n, from `effective_attention` of the same head. O(n^2).
-EffectiveMeasures effective_measures(const SampleHead& head, const Matrix& effective);
+EffectiveResult effective_measures(const SampleHead& head, const Matrix& effective);
 
 /// [row]: the key with the largest weight, signed, among those that the row sees; the first of equal ones.
 /// `weights`: n x n, raw or effective ones of this head.

@@ -18,10 +18,10 @@ void ArrivalTimes::update(double time, const std::vector<double>& distance) {
   }
 }
 
-DepthMeter::DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
+DepthMeasurement::DepthMeasurement(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux)
     : mesh_(mesh), context_(context), flux_(flux), sums_(context) {}
 
-DepthResult DepthMeter::measure(Vec u, Vec previous, double dt) {
+DepthResult DepthMeasurement::measure(Vec u, Vec previous, double dt) {
   const Index cells = mesh_.total_cells();
   std::vector<double> sum(cells * SlabSums::count, 0.0);
   {

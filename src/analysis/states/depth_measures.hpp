@@ -52,10 +52,10 @@ struct DepthFlux {
 };
 
 /// Measures one state after another, keeping u* and the work space between them.
-class DepthMeter {
+class DepthMeasurement {
  public:
   /// `mesh` and `context` are borrowed.
-  DepthMeter(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux);
+  DepthMeasurement(const Mesh& mesh, const SlabContext& context, const DepthFlux& flux);
 
   /// Sets the reference u* for `distance`: the cells of this rank, [cell][token][sample][channel], in single
   /// precision (the threshold of a front is 5 %).

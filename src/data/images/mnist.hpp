@@ -25,11 +25,9 @@ class IdxFile {
   /// Sizes of the axes, the record axis first.
   const std::vector<std::size_t>& shape() const { return shape_; }
   std::size_t records() const { return shape_.front(); }
-  /// Bytes per record.
-  std::size_t record_size() const { return record_size_; }
 
-  /// Reads records first..first+count-1 (count * record_size() bytes). Of a plain file only these are read; a
-  /// compressed one is decompressed to its end, so that its checksum is verified. Throws std::out_of_range
+  /// Reads the bytes of records first..first+count-1. Of a plain file only these are read; a compressed one
+  /// is decompressed to its end, so that its checksum is verified. Throws std::out_of_range
   /// for records that do not exist.
   std::vector<std::uint8_t> read(std::size_t first, std::size_t count) const;
   std::vector<std::uint8_t> read() const { return read(0, records()); }
@@ -40,9 +38,9 @@ class IdxFile {
 
   std::filesystem::path path_;
   std::vector<std::size_t> shape_;
-  std::size_t record_size_ = 1;
-  std::size_t payload_ = 0;  ///< bytes after the header, according to the header
-  std::size_t header_ = 0;   ///< bytes of the header
+  std::size_t record_size_ = 1;  ///< bytes per record
+  std::size_t payload_ = 0;      ///< bytes after the header, according to the header
+  std::size_t header_ = 0;       ///< bytes of the header
 };
 
 /// The 60000 training or 10000 test images, one byte per pixel in the memory of every rank.

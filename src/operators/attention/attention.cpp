@@ -19,14 +19,14 @@ namespace fluxformer {
 // Work space and tapes. A ' or _dot is a variation along a direction, a _bar an adjoint. Buffers of
 // derivatives are allocated on first use.
 
-/// Variations of a chunk: of N(u); of lanes q, k and mix; of items; of |k|^2/2 and of the potentials of rows
-/// and columns; and the travelling items with their variations.
+/// Variations of a chunk: of N(u); of lanes q, k and mix; of blocks; of |k|^2/2 and of the potentials of rows
+/// and columns; and the travelling blocks with their variations.
 template <class T>
 struct AttentionTangentWork {
-  std::vector<T> x, q, k, mix, kv, q_items, half_norm, f, g, slope, travelling;
+  std::vector<T> x, q, k, mix, kv, q_block, half_norm, f, g, slope, travelling;
 };
 
-/// Results of the adjoint of a chunk that its tangent needs: the adjoints of lanes mix and q, and of items;
+/// Results of the adjoint of a chunk that its tangent needs: the adjoints of lanes mix and q, and of kv;
 /// mix_bar . mix, [head][row]; the adjoint of N(u), [row][width].
 template <class T>
 struct AttentionAdjoint {
@@ -43,11 +43,11 @@ struct AttentionTangent {
   std::size_t bytes() const { return bytes_of(x, q, kv, mix, slope); }
 };
 
-/// All adjoints of a chunk: also of lanes k, of the other items and of the potentials of columns; seeds
+/// All adjoints of a chunk: also of lanes k, of q_block and of the potentials of columns; seeds
 /// [row][width]; gradients of a matrix and of a vector.
 template <class T>
 struct AttentionAdjointWork : AttentionAdjoint<T> {
-  std::vector<T> k, q_items, g, none, seed, product, sums;
+  std::vector<T> k, q_block, g, none, seed, product, sums;
 };
 
 /// Results of every chunk, of type Part. A chunk works in this memory instead of its own: nothing is copied.
@@ -111,9 +111,9 @@ struct Attention<T>::Work {
   /// Memory allocated so far, in bytes.
   std::size_t bytes() const {
     return chunk.bytes() + bar.bytes() +
-           bytes_of(dot.x, dot.q, dot.k, dot.mix, dot.kv, dot.q_items, dot.half_norm, dot.f, dot.g, dot.slope,
+           bytes_of(dot.x, dot.q, dot.k, dot.mix, dot.kv, dot.q_block, dot.half_norm, dot.f, dot.g, dot.slope,
                     dot.travelling) +
-           bytes_of(bar.k, bar.q_items, bar.g, bar.none, bar.seed, bar.product, bar.sums) +
+           bytes_of(bar.k, bar.q_block, bar.g, bar.none, bar.seed, bar.product, bar.sums) +
            bytes_of(w_o, w_o_dot, b_o_dot, seed_dot);
   }
 };
@@ -246,12 +246,12 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
 }
 
 // The tangent J v. The potentials of the normalisation are known from the forward pass: each half-step takes
-// one tour of the ring, with items and their variations:
+// one tour of the ring, with blocks and their variations:
 //
 //   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
 //   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
 
-/// `travelling` := the chunk's items, followed by their variations.
+/// `travelling` := the chunk's block, followed by its variation.
 template <class T>
 void set_travelling(AttentionChunk<T>& chunk, Side side, const std::vector<T>& travelling_dot,
                     std::vector<T>& travelling) {
@@ -261,7 +261,7 @@ void set_travelling(AttentionChunk<T>& chunk, Side side, const std::vector<T>& t
   std::copy_n(travelling_dot.begin(), size, travelling.begin() + size);
 }
 
-/// The variation that follows the items of a position in `travelling`.
+/// The variation that follows the keys of a position in `travelling`.
 template <class T>
 KeyValueBlock<T> variation_of(const KeyValueBlock<T>& keys, const HeadPosition& at) {
   KeyValueBlock<T> dot = keys;
@@ -298,7 +298,7 @@ struct TangentPass {
 
 namespace {
 
-/// Sets beta' of the items from [head][row] lanes: -(|k|^2/2)' of travelling keys, and the variation of the
+/// Sets beta' of the block from [head][row] lanes: -(|k|^2/2)' of travelling keys, and the variation of the
 /// other side's potential.
 template <class T>
 void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T>& half_norm_dot,
@@ -339,10 +339,10 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& theta, 
   if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
   if (chunk.half_steps > 1) {
     dot.k.resize(width * ld);
-    dot.q_items.resize(r * (width + heads));
+    dot.q_block.resize(r * (width + heads));
     row_major(dot.k.data(), width, r, ld) =
         row_major<const T>(dot.kv.data(), r, width, 2 * width).transpose();
-    row_major(dot.q_items.data(), r, width) = row_major<const T>(dot.q.data(), width, r, ld).transpose();
+    row_major(dot.q_block.data(), r, width) = row_major<const T>(dot.q.data(), width, r, ld).transpose();
   }
 
   const TangentPass<T> pass{chunk, dot.slope};
@@ -361,8 +361,8 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& theta, 
     } else {
       // g' = -sum_x P u
       chunk.set_beta(Side::columns, &chunk.potential[step - 1]);
-      set_beta_dot(chunk, Side::columns, dot.half_norm, &dot.f, dot.q_items);
-      pass.run(Side::columns, step, dot.k, dot.q_items, dot.travelling, nullptr);
+      set_beta_dot(chunk, Side::columns, dot.half_norm, &dot.f, dot.q_block);
+      pass.run(Side::columns, step, dot.k, dot.q_block, dot.travelling, nullptr);
       dot.g.assign(heads * ld, T(0));
       for (Index i = 0; i < std::ssize(dot.g); ++i) dot.g[i] = dot.half_norm[i] - dot.slope[i];
     }
@@ -408,7 +408,7 @@ void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const 
 //   both           logit_bar = s    a_bar += scale sum s b    b_bar += scale sum s a    beta_bar += sum s
 //
 // Linear attention has s = w_y mix_bar . v in its only half-step, with c = 0.
-// Nothing of size n is kept: the adjoints of keys, values and potentials follow the items around the ring.
+// Nothing of size n is kept: the adjoints of keys, values and potentials follow the blocks around the ring.
 
 namespace {
 
@@ -433,11 +433,11 @@ struct AdjointPass {
           chunk.for_heads(
               side, values, rank, block,
               [&](const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const HeadPosition& at) {
-                T* const b_bar = bar + at.item;
-                chunk.kernel.adjoint(queries, mix_bar.data() + at.lane, keys, offset.data() + at.lane_number,
-                                     centre.data() + at.lane_number, stationary_bar.data() + at.lane,
-                                     KeyValueAdjoint<T>{b_bar, b_bar + chunk.width,
-                                                        potentials ? bar + at.item_beta : nullptr});
+                T* const b_bar = bar + at.key;
+                chunk.kernel.adjoint(
+                    queries, mix_bar.data() + at.lane, keys, offset.data() + at.lane_number,
+                    centre.data() + at.lane_number, stationary_bar.data() + at.lane,
+                    KeyValueAdjoint<T>{b_bar, b_bar + chunk.width, potentials ? bar + at.beta : nullptr});
               });
         },
         travelling_bar.data());
@@ -531,20 +531,20 @@ void Backwards<T>::pull_kernel() {
 
   if (rows_last) bar.f.assign(heads * ld, T(0));
   bar.k.assign(width * ld, T(0));
-  bar.q_items.assign(r * (width + heads), T(0));
+  bar.q_block.assign(r * (width + heads), T(0));
   for (int step = rows_last ? steps - 2 : steps - 1; step >= 0; --step) {
     if (step % 2 == 0) {
       rows_backwards(false, step, step - 1, bar.f);
       bar.f.assign(heads * ld, T(0));
     } else {
       chunk.set_beta(Side::columns, &chunk.potential[step - 1]);
-      pass.run(Side::columns, false, step, bar.g, bar.mix, bar.k, bar.q_items, bar.f);
+      pass.run(Side::columns, false, step, bar.g, bar.mix, bar.k, bar.q_block, bar.f);
       if (l2)
         for (Index c = 0; c < width; ++c)
           for (Index i = 0; i < r; ++i) bar.k[c * ld + i] += bar.g[c / dh * ld + i] * chunk.k[c * ld + i];
     }
   }
-  row_major(bar.q.data(), width, r, ld) += row_major(bar.q_items.data(), r, width).transpose();
+  row_major(bar.q.data(), width, r, ld) += row_major(bar.q_block.data(), r, width).transpose();
   row_major(bar.kv.data(), r, width, 2 * width) += row_major(bar.k.data(), width, r, ld).transpose();
 }
 
@@ -852,7 +852,7 @@ void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
                                              .slope = dot.slope.data() + at.lane_number,
                                              .centre = bar.f.data() + at.lane_number,
                                              .centre_dot = bar_dot.f.data() + at.lane_number};
-              T* const k_bar_dot = kv_bar_dot + at.item;
+              T* const k_bar_dot = kv_bar_dot + at.key;
               chunk.kernel.adjoint_tangent(queries, sweep, keys, variation_of(keys, at),
                                            bar_dot.q.data() + at.lane,
                                            KeyValueAdjoint<T>{k_bar_dot, k_bar_dot + width, nullptr});

@@ -85,7 +85,7 @@ AttentionForward<T> AttentionChunk<T>::make_forward() const {
   forward.kv.resize(all * (2 * width + heads));
   if (half_steps > 1) {
     forward.k.resize(width * ld);
-    forward.q_items.resize(all * (width + heads));
+    forward.q_block.resize(all * (width + heads));
   }
   if (settings.kernel == Kernel::l2) forward.half_norm.resize(heads * ld);
   return forward;
@@ -139,7 +139,7 @@ void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const 
   transpose(projected.data(), r, width, width, q.data(), ld);
   for (Index c = 0; c < width; ++c)
     for (Index i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
-  // k, v = W_{K,V} N(u) + b_{K,V}, as items
+  // k, v = W_{K,V} N(u) + b_{K,V}, as a block
   w_kv.apply(r, x.data(), kv.data());
   const T* const b_kv = weights.b_qkv + width;
   for (Index first = 0; first < r * 2 * width; first += 2 * width)
@@ -181,7 +181,7 @@ const std::vector<int>& AttentionChunk<T>::indices_of(int rank) {
 }
 
 template <class T>
-Index AttentionChunk<T>::real_items(const std::vector<int>& index, Index sample) const {
+Index AttentionChunk<T>::real_tokens(const std::vector<int>& index, Index sample) const {
   if (context.mask.length.empty()) return std::ssize(index);
   const int length = context.mask.length[first_ + sample];
   // Indices increase, so that the real tokens come first.
@@ -209,13 +209,13 @@ void stream(AttentionChunk<T>& chunk, Side side, bool values) {
   });
 }
 
-/// Transposes keys into lanes and queries into items, for the half-steps of columns.
+/// Transposes keys into lanes and queries into a block, for the half-steps of columns.
 template <class T>
 void transpose_for_columns(AttentionChunk<T>& chunk) {
   const Index r = chunk.rows(), width = chunk.width;
   row_major(chunk.k.data(), width, r, chunk.ld) =
       row_major<const T>(chunk.kv.data(), r, width, 2 * width).transpose();
-  row_major(chunk.q_items.data(), r, width) =
+  row_major(chunk.q_block.data(), r, width) =
       row_major<const T>(chunk.q.data(), width, r, chunk.ld).transpose();
 }
 

@@ -3,7 +3,7 @@
 // Attention for a few samples at a time, and the normalisation of its kernel. Internal to the operator.
 //
 // Rows of a chunk are [sample][token]. Buffers have two layouts. "Lanes" are [channel][row] (or [head][row],
-// one number per head) with stride `ld`, which leaves room for a vector load past the last row. "Items"
+// one number per head) with stride `ld`, which leaves room for a vector load past the last row. "Blocks"
 // travel around the ring: a matrix [row][columns] followed by beta [head][row].
 //
 // Soft-max, or alternating half-steps in the log domain (Sinkhorn):
@@ -36,7 +36,7 @@ enum class Side { rows, columns };
 struct HeadPosition {
   Index sample, head;
   Index lane, lane_number;  ///< first token in [channel][row] and in [head][row]
-  Index item, item_beta;    ///< first item, and the first beta, in the block
+  Index key, beta;          ///< first key that travels (or query), and first beta, in the block
   Index block;              ///< numbers in the block
   bool fresh;               ///< the first block of a tour
 };
@@ -52,14 +52,14 @@ template <class T>
 struct AttentionForward {
   std::vector<T> x;                       ///< N(u), [row][width]
   std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
-  std::vector<T> kv;                      ///< items: keys | values
-  std::vector<T> k, q_items;              ///< sinkhorn: keys as lanes, queries as items
+  std::vector<T> kv;                      ///< block: keys | values
+  std::vector<T> k, q_block;              ///< sinkhorn: keys as lanes, queries as a block
   std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
   std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
 
   /// Memory held, potentials included, in bytes.
   std::size_t bytes() const {
-    std::size_t total = bytes_of(x, q, mix, kv, k, q_items, half_norm);
+    std::size_t total = bytes_of(x, q, mix, kv, k, q_block, half_norm);
     for (const auto& one : potential) total += bytes_of(one);
     return total;
   }
@@ -70,7 +70,7 @@ struct AttentionForward {
 template <class T>
 struct AttentionChunk : AttentionForward<T> {
   using Forward = AttentionForward<T>;  ///< results that an adjoint needs
-  using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_items, Forward::half_norm,
+  using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_block, Forward::half_norm,
       Forward::potential;
   /// Throws as Attention; the context is borrowed.
   AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings, Operands operands);
@@ -104,11 +104,11 @@ struct AttentionChunk : AttentionForward<T> {
   /// The sample of the slab that a position belongs to.
   Index sample(const HeadPosition& at) const { return first_ + at.sample; }
   Index rows() const { return samples_ * tokens; }
-  /// Channels of the items that travel for a side: keys and values, or queries.
+  /// Channels that travel for a side with each token: those of its key and value, or of its query.
   Index columns(Side side) const { return side == Side::rows ? 2 * width : width; }
-  /// Numbers that travel for each token: the chunk's items and their beta.
+  /// Numbers that travel for each token: these channels and beta, of all samples of the chunk.
   Index per_token(Side side) const { return samples_ * (columns(side) + heads); }
-  std::vector<T>& travelling(Side side) { return side == Side::rows ? kv : q_items; }
+  std::vector<T>& travelling(Side side) { return side == Side::rows ? kv : q_block; }
   const std::vector<T>& stationary(Side side) const { return side == Side::rows ? q : k; }
 
   /// f(first number in the slab, first number in the chunk) for every sample, whose tokens are context.row()
@@ -134,7 +134,7 @@ struct AttentionChunk : AttentionForward<T> {
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
-  /// Beta of the items := the sum of their weight_term, of -|k|^2/2 (l2, if keys travel) and of the potential
+  /// Beta of the block := the sum of its weight_term, of -|k|^2/2 (l2, if keys travel) and of the potential
   /// of the other side, if any.
   void set_beta(Side side, const std::vector<T>* other);
   /// The number of each row that is added to the logits of half-step `step` to give log P: its potential,
@@ -153,20 +153,19 @@ struct AttentionChunk : AttentionForward<T> {
     const Index dh = shape.channels;
     const std::vector<int>& index = indices_of(rank);
     for (Index s = 0; s < samples_; ++s) {
-      const Index real = real_items(index, s);
+      const Index real = real_tokens(index, s);
       for (Index h = 0; h < heads; ++h) {
         const HeadPosition at = {.sample = s,
                                  .head = h,
                                  .lane = h * dh * ld + s * tokens,
                                  .lane_number = h * ld + s * tokens,
-                                 .item = s * theirs * stride + h * dh,
-                                 .item_beta = their_rows * stride + h * their_rows + s * theirs,
+                                 .key = s * theirs * stride + h * dh,
+                                 .beta = their_rows * stride + h * their_rows + s * theirs,
                                  .block = their_rows * (stride + heads),
                                  .fresh = rank == context.line->rank()};
-        const T* const b = block + at.item;
+        const T* const b = block + at.key;
         f(QueryBlock<T>{stationary(side).data() + at.lane, ld, tokens, my_index_.data()},
-          KeyValueBlock<T>{b, values ? b + width : nullptr, stride, block + at.item_beta, real, index.data()},
-          at);
+          KeyValueBlock<T>{b, values ? b + width : nullptr, stride, block + at.beta, real, index.data()}, at);
         ring.progress();
       }
     }
@@ -178,7 +177,7 @@ struct AttentionChunk : AttentionForward<T> {
   /// The global indices of a rank's tokens, increasing.
   const std::vector<int>& indices_of(int rank);
   /// The number of tokens among `index` that are not padding.
-  Index real_items(const std::vector<int>& index, Index sample) const;
+  Index real_tokens(const std::vector<int>& index, Index sample) const;
 
   Index most_, first_ = 0, samples_ = 0;  // samples at a time; first sample and samples of the current chunk
   std::vector<int> my_index_,

@@ -225,14 +225,14 @@ struct LinearField {
     std::vector<double> u{1, -2, 0.5, 3};
     probe.forward(u, Keep::nothing, [&](int row, const double* state) { jacobian.keep(row, state); });
   }
-  LyapunovMeter meter(int exponents) const {
-    return LyapunovMeter(probe.counted(), exponents, RandomStream(5, "lyapunov"), one_key);
+  LyapunovDirections directions(int exponents) const {
+    return LyapunovDirections(probe.counted(), exponents, RandomStream(5, "lyapunov"), one_key);
   }
-  void forwards(LyapunovMeter& meter, int from, int to) {
-    for (int row = from; row < to; ++row) meter.advance(jacobian.derivative(row, row + 1));
+  void forwards(LyapunovDirections& directions, int from, int to) {
+    for (int row = from; row < to; ++row) directions.advance(jacobian.derivative(row, row + 1));
   }
-  void backwards(LyapunovMeter& meter) {
-    for (int row = probe.cells(); row > 0; --row) meter.advance(jacobian.transposed(row - 1, row));
+  void backwards(LyapunovDirections& directions) {
+    for (int row = probe.cells(); row > 0; --row) directions.advance(jacobian.transposed(row - 1, row));
   }
 
   const std::vector<long> one_key{0};
@@ -245,11 +245,11 @@ struct LinearField {
 TEST(Lyapunov, sum_is_ln_det_of_every_step_exactly) {
   LinearField linear(6, 12);
   const double ln_det = std::log(std::abs((Matrix4d::Identity() + linear.h * field()).determinant()));
-  auto meter = linear.meter(d);
+  auto directions = linear.directions(d);
   for (int row = 0; row < 12; ++row) {
-    meter.start_counting();
-    linear.forwards(meter, row, row + 1);
-    EXPECT_NEAR(meter.exponents(0, linear.h).sum(), ln_det / linear.h, 1e-13);  // some products of 4 x 4
+    directions.start_counting();
+    linear.forwards(directions, row, row + 1);
+    EXPECT_NEAR(directions.exponents(0, linear.h).sum(), ln_det / linear.h, 1e-13);  // some products of 4 x 4
   }
 }
 
@@ -261,11 +261,11 @@ TEST(Lyapunov, exponents_are_the_real_parts_of_the_eigenvalues_as_h_goes_to_0) {
   for (const int k : {0, 1}) {
     const int per_layer = 4 << k;
     LinearField linear(64, 64 * per_layer);
-    auto meter = linear.meter(d);
-    linear.forwards(meter, 0, 60 * per_layer);
-    meter.start_counting();
-    linear.forwards(meter, 60 * per_layer, 64 * per_layer);
-    const VectorXd found = meter.exponents(0, 4);
+    auto directions = linear.directions(d);
+    linear.forwards(directions, 0, 60 * per_layer);
+    directions.start_counting();
+    linear.forwards(directions, 60 * per_layer, 64 * per_layer);
+    const VectorXd found = directions.exponents(0, 4);
     for (int j = 0; j < d; ++j) {
       EXPECT_NEAR(found(j), std::log(std::abs(1.0 + linear.h * lambda[j])) / linear.h, 1e-11);
       error[k] = std::max(error[k], std::abs(found(j) - real_parts[j]));
@@ -280,18 +280,18 @@ TEST(Lyapunov, sweeps_back_and_forth_find_the_singular_values_of_the_whole_march
   Matrix4d product = Matrix4d::Identity();
   for (int row = 0; row < 10; ++row) product = (Matrix4d::Identity() + linear.h * field()) * product;
   const VectorXd exact = test::singular_values(product).array().log() / 5;
-  auto meter = linear.meter(2);
-  linear.forwards(meter, 0, 10);
+  auto directions = linear.directions(2);
+  linear.forwards(directions, 0, 10);
   // Random directions: two never grow more than the best two.
-  EXPECT_LT(meter.exponents(0, 5).sum(), exact.head(2).sum());
+  EXPECT_LT(directions.exponents(0, 5).sum(), exact.head(2).sum());
   for (int sweep = 0; sweep < 30; ++sweep) {
-    linear.backwards(meter);
-    meter.start_counting();
-    linear.forwards(meter, 0, 10);
+    linear.backwards(directions);
+    directions.start_counting();
+    linear.forwards(directions, 0, 10);
   }
   // A sweep gains (sigma_2 / sigma_1)^2.
-  EXPECT_NEAR(meter.exponents(0, 5)(0), exact(0), 1e-10);
-  EXPECT_NEAR(meter.exponents(0, 5)(1), exact(1), 1e-10);
+  EXPECT_NEAR(directions.exponents(0, 5)(0), exact(0), 1e-10);
+  EXPECT_NEAR(directions.exponents(0, 5)(1), exact(1), 1e-10);
 }
 
 TEST(Lyapunov, sweeps_end_when_exponents_settle_and_the_last_change_tells_their_error) {
@@ -300,9 +300,9 @@ TEST(Lyapunov, sweeps_end_when_exponents_settle_and_the_last_change_tells_their_
   for (int row = 0; row < 10; ++row) product = (Matrix4d::Identity() + linear.h * field()) * product;
   const VectorXd sigma = test::singular_values(product), exact = sigma.array().log() / 5;
   const auto swept = [&](int most, double tolerance) {
-    auto meter = linear.meter(2);
+    auto directions = linear.directions(2);
     return sweep_exponents(
-        meter, [&] { linear.forwards(meter, 0, 10); }, [&] { linear.backwards(meter); },
+        directions, [&] { linear.forwards(directions, 0, 10); }, [&] { linear.backwards(directions); },
         {5, most, tolerance})[0];
   };
   // Errors fall by this factor in a sweep, or faster.
@@ -331,13 +331,13 @@ TEST(Lyapunov, a_sample_is_swept_for_itself_whatever_the_others_need) {
   const auto line = TokenLine::even(MPI_COMM_SELF, 1, 1);
   const auto swept = [&](const std::vector<long>& keys) {
     const SlabContext context{&line, static_cast<int>(keys.size()), 3, {}, nullptr};
-    LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
+    LyapunovDirections directions(context, 2, RandomStream(1, "lyapunov"), keys);
     const auto pass = [&] {
-      meter.advance([&](const double* v, double* out) {
+      directions.advance([&](const double* v, double* out) {
         for (Index j = 0; j < context.size(); ++j) out[j] = factors[keys[j / 3]][j % 3] * v[j];
       });
     };
-    return sweep_exponents(meter, pass, pass, {1, 200, 1e-5});
+    return sweep_exponents(directions, pass, pass, {1, 200, 1e-5});
   };
   const auto together = swept({0, 1, 2});
   EXPECT_GT(together[1].sweeps, 2 * together[0].sweeps);
@@ -358,8 +358,8 @@ TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
     const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
     const SlabContext context{
         &line, static_cast<int>(keys.size()), 2, {std::move(length), false, {}}, nullptr};
-    LyapunovMeter meter(context, 2, RandomStream(1, "lyapunov"), keys);
-    meter.advance([&](const double* v, double* out) {
+    LyapunovDirections directions(context, 2, RandomStream(1, "lyapunov"), keys);
+    directions.advance([&](const double* v, double* out) {
       for (Index j = 0; j < context.size(); ++j) {
         const std::size_t b = j % context.row() / 2, token = j / context.row();
         const bool real = static_cast<int>(token) < context.mask.length[b];
@@ -368,7 +368,7 @@ TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
       }
     });
     std::vector<VectorXd> all;
-    for (int b = 0; b < context.samples; ++b) all.push_back(meter.exponents(b, 1));
+    for (int b = 0; b < context.samples; ++b) all.push_back(directions.exponents(b, 1));
     return all;
   };
   const auto together = exponents(9, {3, 5, 0}, {0, 1, 2});
@@ -379,8 +379,8 @@ TEST(Lyapunov, samples_do_not_mind_padding_and_each_other) {
 
 TEST(Lyapunov, more_exponents_than_channels_are_refused) {
   const LinearField linear(1, 1);
-  EXPECT_THROW(linear.meter(d + 1), BadInput);
-  EXPECT_THROW(linear.meter(0), BadInput);
+  EXPECT_THROW(linear.directions(d + 1), BadInput);
+  EXPECT_THROW(linear.directions(0), BadInput);
 }
 
 }  // namespace
