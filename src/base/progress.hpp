@@ -10,6 +10,7 @@ namespace fluxformer {
 /// Progress of a run, printed where `speak` is true (rank 0, unless --quiet). Not collective.
 class Progress {
  public:
+  /// Clock of the rates and of the time left.
   using Clock = std::chrono::steady_clock;
   /// Starts the clock of a run named `what` that goes from `begun` (not 0 after a restart) to `total` (0 if
   /// it is not known), both in units of `unit` ("steps", "epochs", "time units"). Tests set `now`.
