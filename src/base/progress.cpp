@@ -49,7 +49,8 @@ std::string bar(double fraction) {
 
 }  // namespace
 
-Progress::Progress(std::string what, double total, std::string unit, bool speak, double begun)
+Progress::Progress(std::string what, double total, std::string unit, bool speak, double begun,
+                   Clock::time_point (*now)())
     : what_(std::move(what)),
       unit_(std::move(unit)),
       total_(total),
@@ -57,13 +58,14 @@ Progress::Progress(std::string what, double total, std::string unit, bool speak,
       done_(begun),
       speak_(speak),
       terminal_(isatty(STDERR_FILENO) == 1),
-      start_(Clock::now()),
+      now_(now),
+      start_(now()),
       printed_(start_) {}
 
 void Progress::update(double done, const std::string& note) {
   if (!speak_) return;
   done_ = done;
-  const auto now = Clock::now();
+  const auto now = now_();
   if (terminal_ ? now - printed_ < between_bars : now - printed_ < between_lines) return;
   printed_ = now;
   print(note, false);
@@ -81,7 +83,7 @@ Progress::~Progress() {
 }
 
 void Progress::print(const std::string& note, bool last) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double seconds = std::chrono::duration<double>(now_() - start_).count();
   const double rate = seconds > 0 ? (done_ - begun_) / seconds : 0;
   std::string line = what_ + " ";
   if (terminal_ && total_ > 0) line += bar(done_ / total_);

@@ -10,9 +10,12 @@ namespace fluxformer {
 /// Progress of a run, printed where `speak` is true (rank 0, unless --quiet). Not collective.
 class Progress {
  public:
+  /// Clock of the rates and of the time left.
+  using Clock = std::chrono::steady_clock;
   /// Starts the clock of a run named `what` that goes from `begun` (not 0 after a restart) to `total` (0 if
-  /// it is not known), both in units of `unit` ("steps", "epochs", "time units").
-  Progress(std::string what, double total, std::string unit, bool speak, double begun = 0);
+  /// it is not known), both in units of `unit` ("steps", "epochs", "time units"). Tests set `now`.
+  Progress(std::string what, double total, std::string unit, bool speak, double begun = 0,
+           Clock::time_point (*now)() = Clock::now);
   /// Notes that `done` of `total` is reached; `note` is appended (a loss, say). Cheap: prints at most five
   /// times a second.
   void update(double done, const std::string& note = {});
@@ -24,10 +27,10 @@ class Progress {
 
  private:
   void print(const std::string& note, bool last);
-  using Clock = std::chrono::steady_clock;
   std::string what_, unit_;
   double total_, begun_, done_;
   bool speak_, terminal_, open_ = false;
+  Clock::time_point (*now_)();
   Clock::time_point start_, printed_;
 };
 

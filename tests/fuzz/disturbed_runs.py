@@ -125,8 +125,10 @@ class Undisturbed:
         made, writing, self.events = None, [], collections.Counter()
         with FolderEvents(folder) as events:
             process = self.bench.begin(kind, "--output.file=out.h5", ranks=ranks)
-            while process.poll() is None:
-                for when, what, name in events.after(0.05):
+            ended, happened = False, []
+            while not ended or happened:  # what happened just before the end is read after it
+                ended, happened = process.poll() is not None, events.after(0.05)
+                for when, what, name in happened:
                     self.events.update(key for key, aim in AIMS.items() if what & aim.what and aim.is_it(name))
                     if (what, name) == (MADE, NEWEST + ".part"):
                         made = when

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
+from held_back import HeldBackTest  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
 from numpy_transformer import logits_of, states  # noqa: E402
 from program import ProgramTest, together  # noqa: E402
@@ -237,7 +238,7 @@ class Diverged(AblationTest):
         self.assertLessEqual({(None, False), (None, True), (0, True)}, found)
 
 
-class Ends(AblationTest):
+class Ends(AblationTest, HeldBackTest):
     def test_what_cannot_run_is_refused(self):
         cases = [(("--depth.norm=pre",), ("depth.norm", "ablation.norm")),
                  (("--run.seed=3",), ("run.seed", "ablation.seeds")),
@@ -261,12 +262,8 @@ class Ends(AblationTest):
         together([lambda case=case: refuse(*case) for case in cases])
 
     def test_a_signal_or_the_time_limit_ends_it_without_a_file(self):
-        process = self.start("ablation", "ablation.ini", "--train.epochs=100000")
-        while "variants" not in process.stderr.readline():
-            self.assertIsNone(process.poll(), "the run ended too early")
-        process.send_signal(signal.SIGTERM)
-        ends = [self.ended(process), self.run_program("ablation", "ablation.ini", "--quiet", "--train.epochs=100000",
-                                                      "--run.time_limit=1e-6", ranks=2)]
+        run = ("ablation", "ablation.ini", "--quiet", "--train.epochs=100000")
+        ends = [self.stopped_at(("open", "out.h5.part"), signal.SIGTERM, *run), self.run_program(*run, "--run.time_limit=1e-6", ranks=2)]
         for end, why in zip(ends, ("signal 15", "run.time_limit")):
             self.assertEqual(end.code, 4, end)
             self.assertIn(why, end.err)

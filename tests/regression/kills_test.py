@@ -3,7 +3,6 @@
 
 import collections
 import os
-import pathlib
 import random
 import stat
 import sys
@@ -17,6 +16,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "fuzz")]
 import disturbed_runs  # noqa: E402 (the folders are put on the path first)
 import kill_runs  # noqa: E402
 import program  # noqa: E402
+from held_back import WHILE_MPI_STARTS, Hold  # noqa: E402
 
 KILLS, SEED = 8, 5
 SHORT = {"train": ("train", "train.ini", "--train.epochs=6", "--output.snapshots=2", "--checkpoint.every=3")}
@@ -56,20 +56,22 @@ class Losses(Folder):
         folder = os.path.join(self.folder, "run")
         return disturbed_runs.Disturbed(folder, "train", 1, self.whole, random.Random(1), earlier, collections.Counter())
 
+    def killed_at(self, moment, run):
+        """Kills it at (event, name[, count])."""
+        hold = Hold(*moment)
+        self.addCleanup(hold.end)
+        with (mock.patch.dict(run.bench.environment, hold.environment),
+              mock.patch.object(run, "wait_for_the_moment", lambda aim, events, process: hold.wait_for("held", process))):
+            self.assertTrue(run.disturb("any moment"))
+
     def killed_with_checkpoints(self, run):
-        """Kills it until it has written both generations."""
-        for _ in range(20):
-            if os.path.exists(run.bench.path(disturbed_runs.PREVIOUS)):
-                return
-            run.disturb("renaming checkpoints")
-        self.fail("no kill hit a run with checkpoints")
+        """Kills it when it has written both generations, and is about to rename the newest once more."""
+        self.killed_at(("rename", disturbed_runs.PREVIOUS, 2), run)
 
     def assert_lost(self, run, words):
-        """Of a planted fault; where it sleeps, no kill can come after the end of the run, which would hide the loss."""
+        """Of a planted fault; the program behind it is killed before it does anything to its files."""
         with self.assertRaisesRegex(disturbed_runs.Lost, words):
-            for _ in range(5):  # a kill may come before the fault
-                if not run.disturb("any moment"):
-                    break
+            self.killed_at(WHILE_MPI_STARTS, run)
             run.finish()
 
     def test_nothing_is_reported_of_a_sound_program(self):
@@ -81,13 +83,12 @@ class Losses(Folder):
     def test_checkpoints_that_go(self):
         run = self.disturbed()
         self.killed_with_checkpoints(run)
-        self.plant("rm -f out.checkpoint*.h5; sleep 60")
+        self.plant("rm -f out.checkpoint*.h5")
         self.assert_lost(run, "newest checkpoint was")
 
     def test_a_run_that_begins_afresh(self):
         run = self.disturbed()
         self.killed_with_checkpoints(run)
-        pathlib.Path(run.bench.path("out.h5")).unlink(missing_ok=True)  # where a kill came too late
         self.plant("rm -f out.checkpoint*.h5")
         with self.assertRaisesRegex(disturbed_runs.Lost, "began afresh"):
             run.finish()
@@ -95,18 +96,18 @@ class Losses(Folder):
     def test_a_checkpoint_that_is_cut(self):
         run = self.disturbed()
         self.killed_with_checkpoints(run)
-        self.plant("truncate --size=9000 out.checkpoint.previous.h5; sleep 60")
+        self.plant("truncate --size=9000 out.checkpoint.previous.h5")
         self.assert_lost(run, "checkpoint.previous.h5 cannot be read")
 
     def test_an_earlier_result_that_is_written_over(self):
         run = self.disturbed(earlier=True)
-        self.plant("head -c 9000 out.h5 > cut && cp cut out.h5; sleep 60")
+        self.plant("head -c 9000 out.h5 > cut && cp cut out.h5")
         self.assert_lost(run, "out.h5 cannot be read")
 
     def test_a_copy_of_the_weights_that_goes(self):
         run = self.disturbed()
         self.killed_with_checkpoints(run)
-        self.plant("rm -f out.epoch*.h5; sleep 60")
+        self.plant("rm -f out.epoch*.h5")
         self.assert_lost(run, "out.epoch0.h5 is gone")
 
     def test_a_result_that_is_another_one(self):
@@ -116,7 +117,10 @@ class Losses(Folder):
 
     def test_a_run_that_ends_in_an_error(self):
         self.plant("echo 'fluxformer: no' >&2; exit 2")
-        self.assert_lost(self.disturbed(), "exit code 2")
+        run = self.disturbed()
+        with (mock.patch.object(run, "wait_for_the_moment", lambda aim, events, process: process.wait(program.TIMEOUT)),
+              self.assertRaisesRegex(disturbed_runs.Lost, "exit code 2")):
+            run.disturb("any moment")
 
 
 if __name__ == "__main__":

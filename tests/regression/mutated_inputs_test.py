@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 import judge  # noqa: E402
 import through_the_program  # noqa: E402
 from hostile_inputs import SECRET, Seeds, Target, targets  # noqa: E402
-from processes import members  # noqa: E402
+from processes import kill_all, members  # noqa: E402
 from program import TIMEOUT  # noqa: E402
 
 INPUTS, SEED = 52, 13  # every kind twice
@@ -72,9 +72,11 @@ class Judge(Folder):
         self.assertIn("without run.h5", "; ".join(self.faults("true", output=self.path("run.h5"))))
 
     def test_ends_what_hangs_with_its_children(self):
-        self.assertIn("hangs", self.faults("echo $$ > run.session; sleep 60 & sleep 60", seconds=0.5)[0])
+        # The shell needs milliseconds for its start; its children outlast the deadline below.
+        self.assertIn("hangs", self.faults(f"sleep {2 * TIMEOUT} & echo $$ > run.session; sleep {2 * TIMEOUT}", seconds=5)[0])
         with open(self.path("run.session"), encoding="utf-8") as stream:
             session = int(stream.read())
+        self.addCleanup(kill_all, session)
         deadline = time.monotonic() + TIMEOUT  # they are killed, and gone a little later
         while members(session) and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -184,9 +184,11 @@ class ProgramTest(unittest.TestCase):
 
     def wait_for(self, name, process):
         """Waits until the file exists; false if the program ended first."""
+        deadline = time.monotonic() + TIMEOUT
         while not os.path.exists(self.path(name)):
             if process.poll() is not None:
                 return False
+            self.assertLess(time.monotonic(), deadline, f"{name} never comes")
             time.sleep(0.01)
         return True
 

@@ -194,7 +194,7 @@ class ScalingTest(ProgramTest):
         self.assertEqual(again.attrs["layers"], 3 * LAYERS)
 
     def test_a_study_that_is_stopped_writes_nothing(self):
-        end = self.run_program("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=100000", "--run.time_limit=0.2", ranks=2)
+        end = self.run_program("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=100000", "--run.time_limit=1e-6", ranks=2)
         self.assert_refused(end, "run.time_limit", "nothing was written", code=4)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.") and not name.endswith(".part")], [])
 

@@ -51,8 +51,7 @@ def setUpModule():
     held = {name: Hold(*MIDWAY) for name in ("chain", "cancelled", "cancelled mpirun", "killed")}
     for hold in held.values():
         unittest.addModuleCleanup(hold.end)
-    # A signal due one second before the limit is sent between half a minute and a minute after the start.
-    job = {"chain": site.submit("--time=1", "--signal=B:USR1@1", CHAIN, *LONG, **held["chain"].environment)}
+    job = {"chain": site.submit("--time=30", "--signal=B:USR1@1", CHAIN, *LONG, **held["chain"].environment)}
     job["after chain"] = site.submit("--ntasks=1", "--dependency=afterok:" + job["chain"], RUN, "evolve", "small.ini")
     driven = pool.submit(drive_the_chain)
     job["srun"] = site.submit("--nodes=2", "--export=NONE", RUN, "evolve", "small.ini")
@@ -95,9 +94,12 @@ def drive_the_chain():
 
     def restart():
         # Not immediately: slurmd refuses a job in the same second in which it ended.
-        site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2")
+        site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2", "TimeLimit=30")
 
-    goes_on_and_ends(1)  # by the time limit
+    site.until(lambda: hold.seen("held"), "the chain's states")
+    # The signal due one second before the limit is sent within a minute; the cluster lets a job overrun its limit by far.
+    site.told("scontrol", "update", "JobId=" + chain, "TimeLimit=1")
+    goes_on_and_ends(1)
     hold.again()
     restart()
     site.until(lambda: hold.seen("held"), "the chain's next states")

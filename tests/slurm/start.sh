@@ -30,6 +30,9 @@ give_up() {
 }
 all_idle() { [ "$(sinfo -h -N -t idle -o %N | wc -l)" -eq "$nodes" ]; }
 
+# One cluster starts at a time on this machine, so that two that start at once do not choose the same ports.
+exec {turn}</tmp
+flock "$turn"
 # Ports that nobody listens on, outside the range from which the kernel gives them to clients.
 read -ra ports < <(/usr/bin/env python3 - $((nodes + 1)) <<'PYTHON'
 import random, socket, sys
@@ -67,6 +70,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 KillWait=5
+OverTimeLimit=20
 MinJobAge=3600
 EnforcePartLimits=ALL
 PropagateResourceLimits=NONE
@@ -87,4 +91,5 @@ for ((i = 1; i <= nodes; i++)); do
   slurmd -N "n$i" >>"$dir/log/start.log" 2>&1 || give_up "slurmd of n$i did not start"
 done
 until_true 600 all_idle || give_up "the nodes are not idle after ten minutes"
+flock --unlock "$turn" # the daemons have it open, too
 echo "SLURM with $nodes nodes of $cpus CPUs: export SLURM_CONF=$SLURM_CONF"
