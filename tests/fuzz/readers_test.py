@@ -47,7 +47,7 @@ class Readers(unittest.TestCase):
                               ("devour", ("more than 2 GB",)), ("throw", ("std::out_of_range: another exception",)),
                               ("fail", ("exit code 1: not the file's fault",))):
             with self.subTest(reader):
-                code, text, inputs = self.fuzz(reader, "--runs=5000")
+                code, text, inputs = self.fuzz(reader, "--runs=5000", *(("--hang=10",) if reader == "hang" else ()))
                 self.assertEqual(code, 1, text)
                 self.assertTrue(any(word in text for word in words), text)
                 self.assertEqual(len(inputs), 1, text)
