@@ -138,7 +138,8 @@ TEST(CheckMpi, errors_of_the_world_and_of_our_communicators_come_back_as_excepti
   const auto send_to_nobody = [&](MPI_Comm comm) {
     return thrown_by([&] { check_mpi(MPI_Send(&value, 1, MPI_INT, 1'000'000, 0, comm)); }, code);
   };
-  EXPECT_THAT(send_to_nobody(MPI_COMM_WORLD), AllOf(HasSubstr("rank"), HasSubstr("called at error_test.cpp:")));
+  EXPECT_THAT(send_to_nobody(MPI_COMM_WORLD),
+              AllOf(HasSubstr("rank"), HasSubstr("called at error_test.cpp:")));
   EXPECT_EQ(code, ExitCode::failure);
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
