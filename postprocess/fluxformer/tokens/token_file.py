@@ -191,8 +191,7 @@ def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: 
             found["segments"] = _whole(f"{place}segments", segments, shape, 0)
     if "attention_mask" in arrays:
         mask, those = _padded(f"{place}attention_mask", arrays["attention_mask"], shape[1])
-        of_ids = arrays.get("lengths")
-        if (those is None) != (of_ids is None) or those is not None and list(those) != list(of_ids):
+        if (None if those is None else list(those)) != (list(arrays["lengths"]) if "lengths" in arrays else None):
             raise RunError(f"{place}attention_mask has other lengths than ids")
         arrays["lengths"] = mask_lengths(f"{place}attention_mask", mask, shape)
     if "lengths" in arrays:
