@@ -19,8 +19,8 @@ def missing(name: str) -> str:
 
 def of_environment(failure: BaseException) -> bool:
     """True if the exception tells of the Python around this package, whatever file was read: a module cannot be imported or fails while it
-    is, or a module or class lacks something that another version of it has."""
-    if isinstance(failure, (ImportError, NameError)):
+    is, or a module, class or function lacks something that another version of it has."""
+    if isinstance(failure, (ImportError, NameError)) or isinstance(failure, TypeError) and "unexpected keyword argument" in str(failure):
         return True
     # An AttributeError of other things may come from a file: a group where an array is expected.
     if isinstance(failure, AttributeError) and isinstance(failure.obj, (types.ModuleType, type)):

@@ -75,6 +75,9 @@ class Strangers(FolderTest):
         def of_a_class(_):
             return np.ndarray.no_such_function
 
+        def renamed(_):
+            return np.zeros(3, colour="red")
+
         def broken(_):
             raise ImportError("cannot import name 'x' from 'matplotlib'", name="matplotlib")
 
@@ -82,6 +85,7 @@ class Strangers(FolderTest):
             raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
 
         for fault, words in ((lacking, ("no_such_function", f"numpy {np.__version__}", "not of a file")), (of_a_class, ("no_such_function", "not of a file")),
+                             (renamed, ("'colour'", "not of a file")),
                              (broken, ("cannot import name 'x'", "not of a file")), (absent, ("scipy is missing", "python3-scipy"))):
             with self.subTest(fault.__name__), mock.patch("fluxformer.plot.main", fault):
                 self.not_blamed(call("plot", self.path("train.h5")), *words)

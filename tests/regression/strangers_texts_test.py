@@ -18,6 +18,7 @@ from python_package import ENVIRONMENT, FolderTest, call  # noqa: E402
 
 import fluxformer  # noqa: E402
 from fluxformer.published.config import Config  # noqa: E402
+from fluxformer.report.claims import read_claims  # noqa: E402
 from fluxformer.tokens import write_token_file  # noqa: E402
 from fluxformer.tokens.padding import RIGHT  # noqa: E402
 
@@ -137,6 +138,8 @@ class Vocabularies(TextsTest):
         self.assertEqual(self.stored("words"), ["the", "cat"])
         self.written(ids=[[2, 3]], words=[MARK + WORDS[0], *WORDS[1:]])
         self.assertEqual(self.stored("words"), WORDS)
+        with open(os.path.join(ROOT, "input", "paper", "compare", "claims.toml"), encoding="utf-8") as stream:
+            self.assertGreater(len(read_claims(self.write("claims.toml", MARK + stream.read()))[1]), 1)
         self.assertTrue(Config(self.write("config.json", MARK + '{"model_type": "bert"}')).has("model_type"))
 
     def test_other_encodings_are_named(self):
