@@ -6,9 +6,10 @@
 
 A vocabulary has one word per line in the order of their numbers, or is a JSON object word: number. A word of the lines that is not in it
 becomes <unk> or [UNK], which it must have then; more than half is a warning. Vocabularies of pieces of words need their tokeniser: with the
-marks Ġ, ▁ or </w> they are refused here, with ## if more than half of the words are unknown. Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long
-each is. --labels has a class per line, a number from 0 or a name. --test and --test-labels are samples of their own for testing; without
-them the same samples serve both.
+marks Ġ, ▁ or </w> they are refused here, with ## if more than half of the words are unknown.
+
+Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long each is. --labels has a class per line, a number
+from 0 or a name. --test and --test-labels are samples of their own for testing; without them the same samples serve both.
 
 An .npz holds, for numpy.savez(path, ids=..., lengths=...):
     ids        samples x tokens, whole numbers from 0     or     features    samples x tokens x numbers (patches of an image, say)
