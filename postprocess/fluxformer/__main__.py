@@ -20,13 +20,12 @@ import sys
 import warnings
 from typing import NoReturn
 
+from fluxformer.environment import fault, of_environment, versions
 from fluxformer.text import one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "export": "export"}
-PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
-            "xarray": "python3-xarray", "jinja2": "python3-jinja2", "h5netcdf": "python3-h5netcdf", "torch": "python3-torch"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,13 +42,14 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if name not in COMMANDS:
         _fail(f"{name}: no such command; there are {', '.join(COMMANDS)}")
+    os.environ["MPLBACKEND"] = "Agg"  # figures go to files; a shell inside Jupyter names a back end that matplotlib alone does not have
     try:
         command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
-    except ImportError as failure:
-        if failure.name is None or failure.name.startswith("fluxformer"):
+        from fluxformer.io import RunError
+    except Exception as failure:
+        if "FLUXFORMER_TRACEBACK" in os.environ:
             raise
-        _fail(missing(failure.name))
-    from fluxformer.io import RunError
+        _fail(fault(failure))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be texts
     try:
@@ -69,15 +69,13 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as failure:  # what a strange file leads to cannot be listed
         if "FLUXFORMER_TRACEBACK" in os.environ:
             raise
+        if of_environment(failure):
+            _fail(fault(failure), name)
         reason = str(failure) or type(failure).__name__
+        if isinstance(failure, AttributeError):
+            _fail(f"{_files(arguments)}: stopped by a fault that can be of the file, of the Python libraries or of this program ({reason}; {versions()}); "
+                  "FLUXFORMER_TRACEBACK=1 shows where", name)
         _fail(f"{_files(arguments)}: does not hold what the program writes ({reason}); FLUXFORMER_TRACEBACK=1 shows where", name)
-
-
-def missing(name: str) -> str:
-    """The message for a module that cannot be imported: how to install it."""
-    package = PACKAGES.get(name.split(".")[0], f"python3-{name.split('.')[0]}")
-    return (f"{name} is missing for {sys.executable}. On Debian: apt-get install {package}, and use /usr/bin/python3 "
-            "(another python3 that comes first on PATH does not see Debian's packages)")
 
 
 def _files(arguments: list[str]) -> str:

@@ -16,6 +16,8 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 import h5py  # noqa: E402 (after the variable is set)
 
+from fluxformer.environment import of_environment  # noqa: E402
+
 PACKED = 1100  # deflate, the filter of Fluxformer, makes numbers at most 1032 times smaller
 SLACK = 1 << 20  # rows that a growing file has announced and not written yet
 
@@ -45,6 +47,8 @@ def reading(path: str, what: str = "", kinds: tuple[type[Exception], ...] = (Exc
     except RunError:
         raise
     except kinds as failure:
+        if of_environment(failure):
+            raise
         reason = str(failure) or type(failure).__name__
         raise RunError(f"{path}: {what or 'it'} cannot be read: damaged, or not what the program writes ({reason})") from failure
 
@@ -56,6 +60,8 @@ def open_file(path: str, growing: bool = False) -> h5py.File:
     try:
         file = h5py.File(path, "r", libver="latest", swmr=True) if growing else h5py.File(path, "r")
     except Exception as failure:
+        if of_environment(failure):
+            raise
         raise RunError(f"{path}: not a readable HDF5 file ({failure})") from None
     try:
         with reading(path):

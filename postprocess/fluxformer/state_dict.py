@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.environment import of_environment
 from fluxformer.hdf5_file import RunError, open_file, reading, regular_file
 from fluxformer.safetensors import SafeTensors
 from fluxformer.tensors import Tensor, Unfit, as_float64, held, sizes
@@ -67,6 +68,8 @@ def read_npz(path: str) -> Arrays:
     except RunError:
         raise
     except Exception as failure:  # numpy raises any error of zipfile, zlib or its own parser
+        if of_environment(failure):
+            raise
         raise Unfit(f"{path}: not a readable .npz file of numbers ({failure})") from None
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-import matplotlib
-import numpy as np
+# Before matplotlib, which stops at a back end that it does not have: a shell inside Jupyter names one.
+os.environ["MPLBACKEND"] = "Agg"
+
+import matplotlib  # noqa: E402
+import numpy as np  # noqa: E402
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 (after the back end is chosen)
+import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
@@ -19,6 +22,8 @@ INK, SOFT, ACCENT = "#1b1f24", "#6b7280", "#e4572e"
 HEADING, FOOTER, LINE = 0.78, 0.30, 0.13  # inches kept free at the top and at the bottom; per further line there
 SMOOTHED = 60  # number of means that show a course over steps
 
+# Figures look the same everywhere: a matplotlibrc of the user may ask for TeX (text.usetex), which reads names with _ and % as commands.
+matplotlib.rcdefaults()
 plt.rcParams.update({
     "savefig.dpi": 150, "font.size": 10, "axes.titlesize": 11, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.edgecolor": SOFT, "axes.labelcolor": INK, "text.color": INK,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from fluxformer.hdf5_file import RunError, regular_file
 
 LONGEST = 1_000_000_000  # bytes
+MARK = "\ufeff"  # byte-order mark, which editors and spreadsheets of Windows write at the beginning of a text
 
 
 def read_words(path: str) -> list[str]:
@@ -30,8 +35,55 @@ def read_words(path: str) -> list[str]:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a text in UTF-8, without their ends. RunError if it cannot be read."""
+    """The lines of a text in UTF-8, without their ends and the byte-order mark. RunError if it cannot be read."""
     return [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
+
+
+def read_texts(path: str) -> list[str]:
+    """As `read_lines`, of samples or labels: without byte-order marks, which several files joined to one have at the beginning of
+    lines too."""
+    return [line.removeprefix(MARK) for line in read_lines(path)]
+
+
+def listed_words(path: str, words: Any, what: str) -> list[str]:
+    """Texts in the order of their numbers.
+
+    Parameters
+    ----------
+    path : str
+        File for which they are, for messages.
+    words : list of str, array of str, or mapping
+        Texts in that order, without or with a byte-order mark at their beginning; or word -> number, as a tokeniser's `get_vocab()`
+        returns it in any order; or number -> word.
+    what : str
+        Name of the list, for messages.
+
+    Raises
+    ------
+    RunError
+        If they have no order, or the numbers of a mapping are not 0, 1, 2, ...
+    """
+    if isinstance(words, Mapping):
+        pairs = [(word, number) if isinstance(word, str) else (number, word) for word, number in words.items()]
+        if not all(isinstance(number, (int, np.integer)) and not isinstance(number, bool) for _, number in pairs):
+            raise RunError(f"{path}: {what} is a mapping, but not one of word to number")
+        words = in_order(f"{path}: {what}", pairs)
+    elif isinstance(words, str) or not isinstance(words, (Sequence, np.ndarray)):
+        raise RunError(f"{path}: {what} is of type {type(words).__name__}: expected a list in the order of the numbers, or a mapping word: number")
+    texts = [str(word) if isinstance(word, np.str_) else word for word in words]
+    if texts and isinstance(texts[0], str) and texts[0] != MARK:
+        texts[0] = texts[0].removeprefix(MARK)
+    check_words(path, texts, what, unique=False)
+    return texts
+
+
+def in_order(what: str, pairs: Iterable[tuple[str, int]]) -> list[str]:
+    """The words of pairs (word, number), sorted by number. RunError that begins with `what` unless the numbers are 0, 1, 2, ..."""
+    found = sorted(pairs, key=lambda pair: pair[1])
+    for wanted, (word, number) in enumerate(found):
+        if number != wanted:
+            raise RunError(f"{what}: the numbers of a vocabulary are 0, 1, 2, ...; {word!r} has {number} where {wanted} is expected")
+    return [word for word, _ in found]
 
 
 def check_words(path: str, words: Sequence[str], what: str, unique: bool) -> None:
@@ -51,7 +103,10 @@ def _text(path: str) -> str:
         raise RunError(f"{path}: not a list of words: it has {os.path.getsize(path)} bytes")
     try:
         with open(path, "rb") as stream:
-            return stream.read().decode("utf-8")
+            content = stream.read()
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise RunError(f"{path}: a text in UTF-16 (its byte-order mark says so), not in UTF-8: save it as UTF-8")
+        return content.decode("utf-8").removeprefix(MARK)
     except OSError as failure:
         raise RunError(f"{path}: {failure.strerror}") from None
     except ValueError as failure:
@@ -66,8 +121,4 @@ def _numbered(path: str, text: str) -> list[str]:
         raise RunError(f"{path}: not a vocabulary: {failure}") from None
     if not text.lstrip().startswith("{") or not all(type(number) is int for _, number in pairs):
         raise RunError(f"{path}: not a vocabulary: it is not an object word: number")
-    pairs.sort(key=lambda pair: pair[1])
-    for wanted, (word, number) in enumerate(pairs):
-        if number != wanted:
-            raise RunError(f"{path}: the numbers of a vocabulary are 0, 1, 2, ...; {word!r} has {number} where {wanted} is expected")
-    return [word for word, _ in pairs]
+    return in_order(path, pairs)

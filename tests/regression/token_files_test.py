@@ -203,6 +203,19 @@ class TokenFiles(ProgramTest):
             self.put(f"wrong{number}.h5", content)
         self.refuse([(claim, f"wrong{number}.h5", [f"wrong{number}.h5", part]) for number, (claim, _, part) in enumerate(arrays)])
 
+    def test_padding_that_nobody_speaks_of_is_refused(self):
+        words = np.array(["[PAD]", "[UNK]", "the", "cat"])
+        ids = np.array([[2, 3, 2, 3], [2, 3, 0, 0]])
+        mask = (ids > 0).astype("i4")
+        cases = [("padded on the right", {"ids": ids, "words": words}, "sample 1 of /ids ends with '[PAD]'"),
+                 ("padded on the left", {"ids": ids[:, ::-1], "words": words, "lengths": [4, 4]}, "sample 1 of /ids begins with '[PAD]'"),
+                 ("a mask", {"ids": ids, "words": words, "attention_mask": mask}, "/attention_mask, which is not read, and no /lengths"),
+                 ("names of a tokeniser", {"input_ids": ids, "words": words}, "/input_ids, which is not read")]
+        for number, (_, content, _) in enumerate(cases):
+            self.put(f"padded{number}.h5", content)
+        self.refuse([(claim, f"padded{number}.h5", [f"padded{number}.h5", part]) for number, (claim, _, part) in enumerate(cases)])
+        self.run_well("evolve", *self.put("said.h5", {"ids": ids, "words": words, "lengths": [4, 2]}), *EVOLVE)
+
     def test_the_refusal_of_a_file_of_numpy_is_the_command_that_converts_it(self):
         np.savez(self.path("my text.npz"), **TEXT)
         self.put("text.h5", TEXT)

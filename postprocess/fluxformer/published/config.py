@@ -31,7 +31,7 @@ class Config:
             raise Unfit(f"{path}: not a config.json: it has {os.path.getsize(path)} bytes")
         try:
             with open(path, "rb") as stream:
-                values = json.loads(stream.read().decode("utf-8"), object_pairs_hook=once)
+                values = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=once)  # without a byte-order mark
             if not isinstance(values, dict):
                 raise ValueError("it begins with no {")
         except (ValueError, RecursionError) as failure:

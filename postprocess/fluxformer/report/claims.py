@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+from fluxformer.environment import of_environment
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.report.data import MODELS, OF_ONE_LAYER
 from fluxformer.report.reductions import REDUCTIONS
@@ -96,7 +97,7 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
     regular_file(os.fspath(path))
     try:
         with open(path, "rb") as stream:
-            content = tomllib.load(stream)
+            content = tomllib.loads(stream.read().decode("utf-8-sig"))  # without a byte-order mark
         seeds = {name: int(count) for name, count in content["rule"]["seeds"].items()}
         rule = Rule(float(content["rule"]["alpha"]), seeds)
         if not (0 < rule.alpha < 1 and seeds and min(seeds.values()) > 1):
@@ -106,6 +107,8 @@ def read_claims(path: str | os.PathLike) -> tuple[Rule, list[Claim]]:
             raise ValueError(f"several claims are called {', '.join(sorted(twice))}")
         return rule, claims
     except Exception as failure:  # entries of any kind, at any depth
+        if of_environment(failure):
+            raise
         raise RunError(f"{path}: not a file of claims ({type(failure).__name__}: {failure})") from None
 
 

@@ -33,7 +33,8 @@ def _later_fall(values: np.ndarray, _: np.ndarray) -> np.ndarray:
 
 def _area(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Mean height of the curve: the area under straight lines between its points, over the length of the axis."""
-    return np.trapz(values, places, axis=-1) / (places[-1] - places[0])
+    # By hand: numpy's own is called trapz in its versions 1 and trapezoid from 2 on.
+    return (np.diff(places) * (values[..., 1:] + values[..., :-1]) / 2).sum(axis=-1) / (places[-1] - places[0])
 
 
 def _largest(values: np.ndarray, _: np.ndarray) -> np.ndarray:

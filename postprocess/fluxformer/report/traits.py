@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fluxformer.environment import of_environment
 from fluxformer.hdf5_file import RunError, regular_file
 from fluxformer.report.claims import Claim, claim_of
 from fluxformer.report.data import MODELS, Study
@@ -39,7 +40,7 @@ def read_traits(path: str | os.PathLike) -> Traits:
     regular_file(os.fspath(path))
     try:
         with open(path, "rb") as stream:
-            content = tomllib.load(stream)
+            content = tomllib.loads(stream.read().decode("utf-8-sig"))  # without a byte-order mark
         alpha, models, traits = float(content["alpha"]), list(content["models"]), [_trait(entry) for entry in content["trait"]]
         if not 0 < alpha < 1:
             raise ValueError("alpha lies between 0 and 1")
@@ -49,6 +50,8 @@ def read_traits(path: str | os.PathLike) -> Traits:
             raise ValueError("several traits have the same name")
         return Traits(alpha, models, traits)
     except Exception as failure:  # entries of any kind, at any depth
+        if of_environment(failure):
+            raise
         raise RunError(f"{path}: not a file of traits ({type(failure).__name__}: {failure})") from None
 
 

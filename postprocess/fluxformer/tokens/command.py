@@ -5,15 +5,19 @@
     python3 -m fluxformer tokens samples.npz --output TOKENS.h5                           arrays that a tokeniser wrote
 
 A vocabulary has one word per line in the order of their numbers, or is a JSON object word: number. A word of the lines that is not in it
-becomes <unk> or [UNK], which it must have then. Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long
-each is. --labels has a class per line, a number from 0 or a name. --test and --test-labels are samples of their own for testing; without
-them the same samples serve both.
+becomes <unk> or [UNK], which it must have then; more than half is a warning. Vocabularies of pieces of words need their tokeniser: with the
+marks Ġ, ▁ or </w> they are refused here, with ## if more than half of the words are unknown.
+
+Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long each is. --labels has a class per line, a number
+from 0 or a name. --test and --test-labels are samples of their own for testing; without them the same samples serve both.
 
 An .npz holds, for numpy.savez(path, ids=..., lengths=...):
     ids        samples x tokens, whole numbers from 0     or     features    samples x tokens x numbers (patches of an image, say)
     lengths    samples: how many tokens are real; without it all are          segments    samples x tokens, from 0, beside ids
+    attention_mask    samples x tokens, instead of lengths: 1 for real tokens, 0 for padding behind them
     labels     samples: classes from 0                                        words, label_names    texts
-and train/ids, test/ids, ... instead, if there are samples for testing.
+and train/ids, test/ids, ... instead, if there are samples for testing. input_ids and token_type_ids are other names of ids and segments.
+Padding stands on the right; samples that end with [PAD] or the like without lengths or attention_mask are refused.
 
 A tokeniser of your own (docs/examples/own_tokens.py is one) needs no file in between:
 
@@ -29,23 +33,35 @@ Ends with status 2 and one message if the samples do not hold together, with sta
 from __future__ import annotations
 
 import argparse
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import listed, read_npz
-from fluxformer.tokens.token_file import PER_SAMPLE, Samples, checked_samples, write_samples
-from fluxformer.words import check_words, read_lines, read_words
+from fluxformer.tokens.padding import is_padding
+from fluxformer.tokens.token_file import OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, notes_on, write_samples
+from fluxformer.tokens.unknown_words import UNKNOWN, about_unknown, refuse_marked_pieces
+from fluxformer.words import listed_words, read_texts, read_words
 
-UNKNOWN = ("<unk>", "[UNK]")
+
+class Encoded(NamedTuple):
+    """The samples of a text, as numbers of words."""
+
+    samples: list[list[int]]
+    total: int  # words of the text
+    unknown: Counter[str]  # how often each word occurs that is not in the vocabulary
+    composed: int  # words that are in the vocabulary in another Unicode form
 
 
 def encode(path: str, words: Sequence[str], first: str | None = None, last: str | None = None,
-           length: int | None = None) -> tuple[list[list[int]], int]:
-    """Turns the lines of a text into numbers of words.
+           length: int | None = None) -> Encoded:
+    """Turns the lines of a text into numbers of words. A word that is not in the vocabulary as it is written counts as the word of the
+    vocabulary that has the same composed form (Unicode NFC: ö, not o and two dots).
 
     Parameters
     ----------
@@ -60,35 +76,47 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
 
     Returns
     -------
-    samples : list of list of int
-    unknown : int
-        Number of words that are not in the vocabulary.
+    Encoded
+
+    Raises
+    ------
+    RunError
+        If the text cannot be read, a line has no words or ends with a word for padding, or a word has no number.
     """
     numbers = {word: number for number, word in enumerate(words)}
+    composed = {unicodedata.normalize("NFC", word): number for word, number in reversed(numbers.items())}
     for word in filter(None, (first, last)):
         if word not in numbers:
             raise RunError(f"{word!r} is not in the vocabulary")
     instead = next((numbers[word] for word in UNKNOWN if word in numbers), None)
     begin, end = ([numbers[word]] if word else [] for word in (first, last))
-    samples, unknown = [], 0
-    for place, line in enumerate(read_lines(path), start=1):
+    samples: list[list[int]] = []
+    total, others, unknown = 0, 0, Counter[str]()
+    for place, line in enumerate(read_texts(path), start=1):
         sample = []
         for word in line.split():
-            number = numbers.get(word, instead)
+            total += 1
+            number = numbers.get(word)
+            if number is None and (number := composed.get(unicodedata.normalize("NFC", word))) is not None:
+                others += 1
+            if number is None:
+                unknown[word] += 1
+                number = instead
             if number is None:
                 raise RunError(f"{path}: {word!r} (line {place}) is not in the vocabulary, which has no {' or '.join(UNKNOWN)} either")
-            unknown += word not in numbers
             sample.append(number)
+        if sample and is_padding(word):
+            raise RunError(f"{path}: line {place} ends with {word!r}: lines need no padding, the file says how long each sample is")
         inside = sample if length is None else sample[:max(0, length - len(begin) - len(end))]
         if not (sample := [*begin, *inside, *end]):
             raise RunError(f"{path}: line {place} has no words: a sample has at least one")
         samples.append(sample)
-    return samples, unknown
+    return Encoded(samples, total, unknown, others)
 
 
 def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
     """The classes of each file, and their names if they have some."""
-    lines = [[line.strip() for line in read_lines(path)] for path in paths]
+    lines = [[unicodedata.normalize("NFC", line.strip()) for line in read_texts(path)] for path in paths]
     for path, words in zip(paths, lines):
         if "" in words:
             raise RunError(f"{path}: line {words.index('') + 1} is empty: a label per line")
@@ -111,16 +139,20 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
     if bool(options.test_labels) != bool(options.test and options.labels):
         raise RunError("--test-labels goes with --test and --labels")
     words = read_words(options.words)
+    refuse_marked_pieces(options.words, words)
     paths = [options.input, *filter(None, [options.test])]
     encoded = [encode(path, words, options.first, options.last, options.length) for path in paths]
-    for path, (_, unknown) in zip(paths, encoded):
-        if unknown:
-            print(f"{path}: {unknown} words are not in the vocabulary and become unknown")
-    wide = max(len(sample) for samples, _ in encoded for sample in samples)
+    for path, text in zip(paths, encoded):
+        if said := about_unknown(path, words, text.total, text.unknown):
+            print(said)
+        if text.composed:
+            print(f"{path}: {text.composed} of {text.total} words are in the vocabulary in another form of Unicode (letters and accents composed or not), and "
+                  "count as those")
+    wide = max(len(sample) for text in encoded for sample in text.samples)
     filling = next((words.index(word) for word in PADDING if word in words), 0)
     labels, names = read_labels([options.labels, *filter(None, [options.test_labels])]) if options.labels else ([], [])
     splits = {}
-    for number, (place, (samples, _)) in enumerate(zip(("train/", "test/") if options.test else ("",), encoded)):
+    for number, (place, (samples, *_)) in enumerate(zip(("train/", "test/") if options.test else ("",), encoded)):
         arrays: dict[str, Any] = {"ids": np.array([sample + [filling] * (wide - len(sample)) for sample in samples]),
                                   "lengths": np.array([len(sample) for sample in samples])}
         if labels:
@@ -147,21 +179,23 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
                 array = np.char.decode(array, "utf-8")
             except UnicodeDecodeError as failure:
                 raise RunError(f"{options.input}: {name} is not in UTF-8 ({failure})") from None
-        texts[name] = [str(word) for word in array]
-        check_words(options.input, texts[name], name, unique=False)
+        texts[name] = listed_words(options.input, array, name)
     if options.words:
         if texts["words"]:
             raise RunError(f"{options.input} has words; --words would be others")
         texts["words"] = read_words(options.words)
     places = [place for place in ("train/", "test/") if any(name.startswith(place) for name in arrays)] or [""]
-    known = {place + name: (place, name) for place in places for name in PER_SAMPLE}
+    known = {place + name: (place, name) for place in places for name in (*PER_SAMPLE, *OF_TOKENISERS)}
     if unknown := set(arrays) - set(known):
         raise RunError(f"{options.input}: {listed(unknown)}: not the names of arrays; there are {listed((*known, *TEXTS))}")
     splits: dict[str, dict[str, Any]] = {place: {} for place in places}
     for name, array in arrays.items():
         place, short = known[name]
         splits[place][short] = array
-    return {place: checked_samples(f"{options.input}: {place}", one) for place, one in splits.items()}, texts["words"], texts["label_names"]
+    samples = {place: checked_samples(f"{options.input}: {place}", one, words=texts["words"]) for place, one in splits.items()}
+    for note in notes_on(options.input, samples, texts["words"]):
+        print(f"warning: {note}")
+    return samples, texts["words"], texts["label_names"]
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place, writing
-from fluxformer.words import check_words
+from fluxformer.tokens.padding import mask_lengths, padding_note, refuse_padding
+from fluxformer.tokens.unknown_words import unknown_note
+from fluxformer.words import listed_words
 
 import h5py
 import numpy as np
 
 LARGEST = 2**31 - 2  # largest whole number, as in the program
-PER_SAMPLE = ("ids", "features", "lengths", "segments", "labels")
+PER_SAMPLE = ("ids", "features", "lengths", "attention_mask", "segments", "labels")
+OF_TOKENISERS = {"input_ids": "ids", "token_type_ids": "segments"}  # their name: the name here
 Samples = dict[str, np.ndarray]
 
 
@@ -47,8 +51,9 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
 
 
 def write_token_file(path: str, *, ids: Any = None, features: Any = None, lengths: Any = None, segments: Any = None, labels: Any = None,
-                     words: Sequence[str] = (), label_names: Sequence[str] = (), test: Mapping[str, Any] | None = None,
-                     overwrite: bool = False) -> None:
+                     attention_mask: Any = None, input_ids: Any = None, token_type_ids: Any = None,
+                     words: Sequence[str] | Mapping[str, int] = (), label_names: Sequence[str] | Mapping[str, int] = (),
+                     test: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
     """Writes samples that the program reads with data.set = tokens.
 
     Parameters
@@ -60,14 +65,18 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     features : array of numbers
         Numbers that embed each token, [sample, token, number], instead of `ids`.
     lengths : array of whole numbers
-        Number of real tokens, [sample], 1 or more (default: all tokens).
+        Number of real tokens, [sample], 1 or more (default: all tokens). The others stand behind them.
     segments : as `ids`
         Segment of each word, [sample, token], from 0 (which sentence of a pair).
     labels : array of whole numbers
         Classes from 0, [sample] (default: a single class).
-    words : sequence of str
-        The vocabulary, in the order of the numbers.
-    label_names : sequence of str
+    attention_mask : as `ids`
+        Instead of `lengths`: 1 for real tokens, 0 for padding behind them, [sample, token].
+    input_ids, token_type_ids :
+        The names that tokenisers give to `ids` and `segments`: `write_token_file(path, **tokenizer(texts, padding=True))`.
+    words : sequence of str, or mapping word -> number
+        The vocabulary, in the order of the numbers; a mapping (`tokenizer.get_vocab()`) is sorted by them.
+    label_names : as `words`
         Names of the classes, for figures.
     test : mapping
         Samples for testing, by the names above (ids, labels, ...). Without it the same samples serve both.
@@ -77,17 +86,25 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     Raises
     ------
     RunError
-        If the samples do not hold together.
+        If the samples do not hold together, or end with a word for padding without `lengths` or `attention_mask`.
     OSError
         If the file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If samples seem to be padded, or more than half of their words are the unknown one.
     """
     refuse_place(path, (), overwrite)
-    given = {"ids": ids, "features": features, "lengths": lengths, "segments": segments, "labels": labels}
+    given = {"ids": ids, "features": features, "lengths": lengths, "segments": segments, "labels": labels, "attention_mask": attention_mask,
+             "input_ids": input_ids, "token_type_ids": token_type_ids}
     splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
-    check_words(path, words, "words", unique=False)
-    check_words(path, label_names, "label_names", unique=False)
-    wide = max(_longest(one.get("ids")) for one in splits.values())
-    write_samples(path, {place: checked_samples(f"{path}: {place}", one, wide) for place, one in splits.items()}, words, label_names)
+    vocabulary, names = listed_words(path, words, "words"), listed_words(path, label_names, "label_names")
+    wide = max(_longest(one.get(name)) for one in splits.values() for name in ("ids", "input_ids"))
+    samples = {place: checked_samples(f"{path}: {place}", one, wide, vocabulary) for place, one in splits.items()}
+    write_samples(path, samples, vocabulary, names)
+    for note in notes_on(path, samples, vocabulary):
+        warnings.warn(note, stacklevel=2)
 
 
 def _longest(rows: Any) -> int:
@@ -130,10 +147,18 @@ def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int 
     return array.astype(np.int32)
 
 
-def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0) -> Samples:
+def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: Sequence[str] = ()) -> Samples:
     """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. RunError if they
-    do not hold together; it names them with `place` in front."""
+    do not hold together, or end with one of the `words` for padding; it names them with `place` in front."""
     arrays = {name: array for name, array in given.items() if array is not None}
+    for theirs, name in OF_TOKENISERS.items():
+        if theirs in arrays:
+            if name in arrays:
+                raise RunError(f"{place}{theirs} and {name} are two names of the same: give one of both")
+            arrays[name] = arrays.pop(theirs)
+    if "lengths" in arrays and "attention_mask" in arrays:
+        raise RunError(f"{place}lengths and attention_mask say the same: give one of both")
+    known = "lengths" in arrays or "attention_mask" in arrays
     if unknown := sorted(set(arrays) - set(PER_SAMPLE)):
         raise RunError(f"{place}{unknown[0]} is not one of {', '.join(PER_SAMPLE)}")
     if ("ids" in arrays) == ("features" in arrays):
@@ -164,8 +189,15 @@ def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0) -> Samp
             if those is not None and (lengths is None or list(those) != list(lengths)):
                 raise RunError(f"{place}segments has other lengths than ids")
             found["segments"] = _whole(f"{place}segments", segments, shape, 0)
+    if "attention_mask" in arrays:
+        mask, those = _padded(f"{place}attention_mask", arrays["attention_mask"], shape[1])
+        if (None if those is None else list(those)) != (list(arrays["lengths"]) if "lengths" in arrays else None):
+            raise RunError(f"{place}attention_mask has other lengths than ids")
+        arrays["lengths"] = mask_lengths(f"{place}attention_mask", mask, shape)
     if "lengths" in arrays:
         found["lengths"] = _whole(f"{place}lengths", arrays["lengths"], shape[:1], 1, shape[1])
+    if "ids" in found:
+        refuse_padding(place, found["ids"], found.get("lengths"), words, known)
     if "labels" in arrays:
         found["labels"] = _whole(f"{place}labels", arrays["labels"], shape[:1], 0)
     return found
@@ -194,3 +226,15 @@ def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str]
         for name, texts in (("words", words), ("label_names", label_names)):
             if len(texts):
                 file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
+
+
+def notes_on(path: str, splits: Mapping[str, Samples], words: Sequence[str]) -> list[str]:
+    """Warnings on samples that hold together but are hardly what was meant: padding that counts as words, and words that are mostly unknown."""
+    notes = []
+    for place, split in splits.items():
+        if "ids" not in split:
+            continue
+        where = f"{path}: {place}"
+        notes += [unknown_note(where, split["ids"], split.get("lengths"), words),
+                  "" if "lengths" in split or len(words) else padding_note(where, split["ids"])]
+    return list(filter(None, notes))

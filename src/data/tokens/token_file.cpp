@@ -207,6 +207,8 @@ class SplitReader {
   /// `prefix`: "" or "train/".
   SplitReader(const Hdf5Arrays& file, std::string prefix) : file_(&file), prefix_(std::move(prefix)) {
     const bool ids = has("ids"), features = has("features");
+    refuse_name("input_ids", "ids", ids || features);
+    refuse_name("attention_mask", "lengths", has("lengths"));
     if (ids && features) throw BadInput("has both " + called("ids") + " and " + called("features"));
     if (!ids && !features) throw BadInput("has neither " + called("ids") + " nor " + called("features"));
     const auto shape = checked_shape(ids ? "ids" : "features", ids ? ItemKind::whole : ItemKind::real,
@@ -266,6 +268,13 @@ class SplitReader {
   }
 
  private:
+  /// Throws BadInput for an array with the name that tokenisers give to `name`, unless that one is `there`.
+  void refuse_name(const std::string& theirs, const std::string& name, bool there) const {
+    if (there || !has(theirs)) return;
+    throw BadInput("has " + called(theirs) + ", which is not read, and no " + called(name) +
+                   ": python3 -m fluxformer tokens and fluxformer.tokens.write_token_file write it of "
+                   "that");
+  }
   /// The shape of an array of this kind, without an extent of 0.
   std::vector<std::size_t> checked_shape(const std::string& name, ItemKind kind, const std::string& axes,
                                          std::size_t rank) const {
@@ -410,6 +419,49 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   table.words = spec.words;
 }
 
+/// Words for padding alone.
+constexpr std::string_view padding_words[] = {"[PAD]", "[pad]", "<pad>", "<PAD>", "<|pad|>", "<|padding|>"};
+/// Marks of the end of a text, with which some tokenisers pad.
+constexpr std::string_view end_marks[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
+
+/// How often `word` stands at the end of a sample of `tokens` tokens.
+int times_at_end(const int* sample, int tokens, int word) {
+  int times = 0;
+  while (times < tokens && sample[tokens - 1 - times] == word) ++times;
+  return times;
+}
+
+/// Throws BadInput if padding would count as words: if samples begin with a word for it, or if nothing says
+/// how long they are and some end with one, or with more marks of the end of a text than others.
+void refuse_padding(const TokenTable& table, int tokens, const std::string& file) {
+  const auto stride = static_cast<std::size_t>(table.tokens);
+  for (std::size_t word = 0; word < table.words.size() && !table.ids.empty(); ++word) {
+    const auto& text = table.words[word];
+    const bool pad = std::ranges::find(padding_words, text) != std::end(padding_words);
+    if (!pad && std::ranges::find(end_marks, text) == std::end(end_marks)) continue;
+    const auto refuse = [&](std::size_t sample, const std::string& what, const std::string& remedy) {
+      throw BadInput("data.file = " + file + ": sample " + std::to_string(sample) + " of " +
+                     table.ids_called + " " + what + " with '" + text + "', " + remedy);
+    };
+    const auto number = static_cast<int>(word);
+    int least = tokens, most = 0;
+    std::size_t longest = 0;
+    for (std::size_t sample = 0; sample < table.ids.size() / stride; ++sample) {
+      const int* first = table.ids.data() + sample * stride;
+      const int times = times_at_end(first, tokens, number);
+      if (times > most) most = times, longest = sample;
+      least = std::min(least, times);
+      if (pad && *first == number && (times == 0 || !table.lengths.empty()))
+        refuse(sample, "begins", "and padding on the left is not read: padding stands on the right");
+    }
+    if (table.lengths.empty() && most > (pad ? 0 : std::min(1, least)))
+      refuse(longest, "ends",
+             "and there is no array lengths: padding would count as words. lengths is the number of real "
+             "tokens of each sample; python3 -m fluxformer tokens and fluxformer.tokens.write_token_file "
+             "make it of an attention_mask");
+  }
+}
+
 }  // namespace
 
 TokenFile::TokenFile(const DatasetSpec& spec)
@@ -419,6 +471,7 @@ TokenFile::TokenFile(const DatasetSpec& spec)
                    std::to_string(tokens_) + " tokens");
   if (spec.cut > 0) tokens_ = spec.cut;
   fit(spec, tokens_, table_);
+  refuse_padding(table_, tokens_, file_);
   table_.samples = std::min(table_.samples, spec.at_most);
   for (const char* name : {"<unk>", "[UNK]"}) {
     const auto found = std::ranges::find(table_.words, name);

@@ -6,7 +6,8 @@
 //
 //   ids       (samples, tokens)          whole numbers 0..V-1, or
 //   features  (samples, tokens, inputs)  real numbers
-//   lengths   (samples)                  real tokens, 1..tokens; without it all are real
+//   lengths   (samples)                  real tokens, 1..tokens, before the padding; without it all are
+//                                        real, and samples must not end with a word for padding
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
 //   labels    (samples)                  whole numbers from 0; without it all are 0
 //   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of

@@ -299,6 +299,36 @@ TEST_F(TokenFiles, that_are_not_as_they_should_be_are_refused_by_the_name_of_the
     EXPECT_THAT(refusal(arrays), AllOf(HasSubstr("data.file = "), HasSubstr(part))) << claim;
 }
 
+/// A word for padding at an end of a sample is refused where it would count as a word.
+TEST_F(TokenFiles, with_padding_that_nobody_speaks_of_are_refused) {
+  const auto padded = [](const std::string& pad, Ints ids) {
+    return TokenArrays{{"ids", {{2, 3}, std::move(ids)}}, {"words", {{3}, Words{pad, "a", "b"}}}};
+  };
+  for (const std::string pad : {"[PAD]", "<pad>", "<|endoftext|>", "</s>"}) {
+    EXPECT_THAT(refusal(padded(pad, {1, 2, 1, 2, 0, 0})),
+                AllOf(HasSubstr("sample 1 of /ids ends with '" + pad), HasSubstr("no array lengths")));
+    EXPECT_THAT(refusal(padded(pad, {1, 2, 1, 2, 1, 0})), HasSubstr("sample 1 of /ids ends"));
+    EXPECT_EQ(open(with(padded(pad, {1, 2, 1, 2, 0, 0}), "lengths", {{2}, Ints{3, 1}})).length(1), 1);
+  }
+  EXPECT_THAT(refusal(with(padded("[PAD]", {1, 2, 1, 0, 0, 2}), "lengths", {{2}, Ints{3, 3}})),
+              AllOf(HasSubstr("sample 1 of /ids begins with '[PAD]'"), HasSubstr("on the left")));
+  // Each text ends with its own mark.
+  EXPECT_EQ(open(padded("<|endoftext|>", {1, 2, 0, 2, 1, 0})).size(), 2U);
+  // What is cut off is no padding.
+  auto cut = spec(padded("[PAD]", {1, 2, 1, 2, 1, 0}));
+  cut.cut = 2;
+  EXPECT_EQ(TokenFile(cut).tokens_x(), 2);
+  // The words may be those of a model.
+  auto nameless = spec(without(padded("[PAD]", {1, 2, 1, 2, 1, 0}), "words"));
+  nameless.model.vocabulary = 3;
+  nameless.words = {"[PAD]", "a", "b"};
+  EXPECT_THAT(complaint([&] { const TokenFile opened(nameless); }), HasSubstr("ends with '[PAD]'"));
+  EXPECT_THAT(refusal(with(without(words(), "lengths"), "attention_mask", {{3, 4}, Ints(12, 1)})),
+              HasSubstr("has /attention_mask, which is not read, and no /lengths"));
+  EXPECT_THAT(refusal({{"input_ids", {{3, 4}, Ints(12, 1)}}}),
+              HasSubstr("has /input_ids, which is not read"));
+}
+
 TEST(TokenFile, says_the_size_of_its_vocabulary_in_an_attribute) {
   const TemporaryFolder folder;
   const auto path = folder / "tokens.h5";
