@@ -21,10 +21,12 @@ void declare_data_options(Options& options);
 struct KnownInput {
   std::vector<std::string> words;  ///< the vocabulary; empty if it is not known
   data::ModelSizes sizes = {};     ///< sizes for token files
+  double largest_feature = 0;      ///< of the other split
 };
 
 /// Opens the data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over
-/// `comm`. Throws BadInput (agreed).
+/// `comm`. Throws BadInput (agreed). Warns, on rank 0, of features beyond 20 in a token file: pixels that were
+/// not normalised.
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
                                          const KnownInput& known, MPI_Comm comm);
 

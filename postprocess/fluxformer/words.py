@@ -93,7 +93,8 @@ def _of_tokenizer(path: str, tokenizer: dict[str, Any]) -> list[tuple[str, Any]]
     def refuse(why: str) -> RunError:
         return RunError(f"{path}: not the file of a tokeniser: {why}")
 
-    vocabulary = dict(tokenizer["model"]).get("vocab")
+    model = tokenizer["model"]
+    vocabulary = dict(model).get("vocab") if all(isinstance(one, tuple) for one in model) else None
     if not isinstance(vocabulary, list) or not all(isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str) for one in vocabulary):
         raise refuse("model.vocab is neither an object word: number nor a list of words with scores")
     pieces = bool(vocabulary) and isinstance(vocabulary[0], list)

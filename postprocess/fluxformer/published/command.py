@@ -171,14 +171,14 @@ def main(arguments: list[str]) -> None:
     weights = weights_in(options.checkpoint)
     config = options.config or config_beside(weights)
     folder = options.checkpoint if weights != options.checkpoint else None
-    model = convert(weights, config, options.key)
     vocabulary, preprocessor = options.words, options.preprocessor
-    if folder is not None and "embedding/words" in model.arrays:
-        vocabulary = vocabulary or in_folder(folder, *WORDS)
-    elif folder is not None:
-        preprocessor = preprocessor or in_folder(folder, PREPROCESSOR)
-    refuse_place(options.output, tuple(filter(None, (weights, config, vocabulary, preprocessor))), options.overwrite)
     if folder is not None:
+        vocabulary, preprocessor = vocabulary or in_folder(folder, *WORDS), preprocessor or in_folder(folder, PREPROCESSOR)
+    refuse_place(options.output, tuple(filter(None, (weights, config, vocabulary, preprocessor))), options.overwrite)
+    model = convert(weights, config, options.key)
+    if folder is not None:
+        vocabulary = vocabulary if options.words or "embedding/words" in model.arrays else None
+        preprocessor = preprocessor if options.preprocessor or model.channels else None
         print(f"read: {', '.join(filter(None, (weights, config, vocabulary, preprocessor)))}")
     rows = model.arrays["embedding/words"].shape[0] if "embedding/words" in model.arrays else 0
     words, notes = fitting_words(vocabulary, rows) if vocabulary else ([], [])

@@ -254,10 +254,12 @@ class SplitReader {
   void read_features(TokenTable& table) const {
     const auto info = file_->info(prefix_ + "features");
     const auto check = [&](const auto& values) {
-      for (std::size_t k = 0; k < values.size(); ++k)
+      for (std::size_t k = 0; k < values.size(); ++k) {
         if (!std::isfinite(values[k]))
           throw BadInput(called("features") + " holds " + std::to_string(values[k]) + " " +
                          place_text(k, info.shape));
+        table.largest_feature = std::max<double>(table.largest_feature, std::abs(values[k]));
+      }
     };
     if (info.item <= sizeof(float))
       check(table.features.emplace<std::vector<float>>(file_->singles(prefix_ + "features")));
