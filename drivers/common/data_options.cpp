@@ -1,7 +1,9 @@
 #include "drivers/common/data_options.hpp"
 
 #include <iostream>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -45,9 +47,11 @@ std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
   return text.str();
 }
 
-/// Says on rank 0 that features are as large as raw pixels. Collective.
+/// Says on rank 0 that features are as large as raw pixels, once for each file: a run opens it for each split and
+/// each way to cut it. Collective.
 void warn_of_raw_features(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
-  if (data.largest_feature() <= usual_features) return;
+  static std::set<std::string> said;
+  if (data.largest_feature() <= usual_features || !said.insert(settings.word("data.file")).second) return;
   const auto wanted = pixels_of_model(settings, comm);
   if (!mpi::is_root(comm)) return;
   std::cerr << "fluxformer: data.file = " << settings.word("data.file") << ": its features reach "
@@ -152,7 +156,7 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
   auto data = collectively(comm, [&] { return data::make_dataset(spec); });
-  if (known.largest_feature <= usual_features) warn_of_raw_features(settings, *data, comm);
+  warn_of_raw_features(settings, *data, comm);
   return data;
 }
 
@@ -181,8 +185,7 @@ KnownInput known_input(const Settings& settings, MPI_Comm comm) {
 
 KnownInput known_input(const data::Dataset& data) {
   return {data.words(),
-          {.vocabulary = data.vocabulary(), .segments = data.segments(), .classes = data.classes()},
-          data.largest_feature()};
+          {.vocabulary = data.vocabulary(), .segments = data.segments(), .classes = data.classes()}};
 }
 
 bool takes_first_positions(const Settings& settings) {

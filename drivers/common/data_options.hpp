@@ -21,7 +21,6 @@ void declare_data_options(Options& options);
 struct KnownInput {
   std::vector<std::string> words;  ///< the vocabulary; empty if it is not known
   data::ModelSizes sizes = {};     ///< sizes for token files
-  double largest_feature = 0;      ///< of the other split
 };
 
 /// Opens the data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over

@@ -27,6 +27,7 @@ Item = TypeVar("Item")
 
 # Segments of names that wrappers of a model add: DistributedDataParallel, torch.compile, FSDP, activation checkpointing.
 WRAPPERS = re.compile(r"(?:(?<=\.)|^)(?:module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+OF_TORCH = (".pt", ".pth", ".bin")  # endings of files of torch.save
 INDEX = ".index.json"  # ending of the file that says which of several files holds a tensor
 PART = re.compile(r"-\d{5}-of-(\d{5})\.\w+$")  # the ending of one of several files
 
@@ -61,12 +62,11 @@ def read_state(path: str, key: str = "") -> Arrays:
     """
     regular_file(path)
     kind = os.path.splitext(path)[1].lower()
-    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".pt": read_torch, ".pth": read_torch, ".bin": read_torch,
-               ".safetensors": read_safetensors}
-    if kind not in readers:
-        raise Unfit(f"{path}: the ending tells the format, one of {', '.join(readers)}")
-    if readers[kind] is read_torch:
+    readers = {".npz": read_npz, ".h5": read_hdf5, ".hdf5": read_hdf5, ".safetensors": read_safetensors}
+    if kind in OF_TORCH:
         return read_torch(path, key)
+    if kind not in readers:
+        raise Unfit(f"{path}: the ending tells the format, one of {', '.join((*readers, *OF_TORCH))}")
     return part_of(path, readers[kind](path), key)
 
 
