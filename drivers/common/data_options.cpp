@@ -33,7 +33,7 @@ std::string channels_text(const io::Array& numbers) {
   return text.str();
 }
 
-/// What model.file says of the pixels it was trained on; "" without it. Collective.
+/// Says of the pixels of the model in model.file how they were normalised; "" if it does not. Collective.
 std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
   if (settings.options()->find("model.file") == nullptr || settings.word("model.file").empty()) return "";
   const io::ArchiveReader archive(comm, settings.word("model.file"), "model.file = ");

@@ -24,7 +24,7 @@ std::string size_text(const std::vector<int>& shape) {
   return text;
 }
 
-/// What becomes of an array.
+/// The fate of an array in a new model.
 enum class Fate { kept, fresh, left };
 
 /// Lists groups whose arrays all have one fate by their names, and else the arrays. An array of another size

@@ -60,6 +60,25 @@ class Lists(StrangersTest):
         self.assertEqual(self.trained(), "kept: embedding, layers; new: head; left out: word_head")
 
 
+class Vocabularies(StrangersTest):
+    def test_samples_of_the_vocabulary_run_in_a_model_whose_word_table_is_padded(self):
+        words = [f"w{number}" for number in range(27)]
+        self.write("vocab.txt", "\n".join(words))
+        self.write("lines.txt", "w3 w26\nw0 w1\n")
+        self.imported("bert", "BertModel", "--words", self.path("vocab.txt"))
+        done = call("tokens", self.path("lines.txt"), "--words", self.path("vocab.txt"), "--output", self.path("tokens.h5"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        run = ("evolve", *EVOLVE, "--model.file=model.h5", "--inflow.samples=2", "--output.file=out.h5")
+        for ranks in (1, 2):
+            end = self.run_program(*run, ranks=ranks)
+            self.assertEqual(end.code, 0, end)
+        self.write("vocab.txt", "\n".join([*words[:20], *words[21:], words[20]]))  # other numbers
+        self.imported("bert", "BertModel", "--words", self.path("vocab.txt"))
+        self.assert_refused(self.run_program(*run), "has 27 words, the model has a table of 29")
+        self.imported("bert", "BertModel")  # without words
+        self.assert_refused(self.run_program(*run), "has 27 words, the model has a table of 29; import the model with --words")
+
+
 class Locks(StrangersTest):
     def test_a_sound_file_that_is_locked_is_called_locked(self):
         self.imported("bert", "BertModel")

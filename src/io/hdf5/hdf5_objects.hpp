@@ -20,7 +20,7 @@ namespace fluxformer::io {
 /// Stops HDF5 from printing its error stack; the innermost message of the stack becomes part of an Error.
 void quiet_hdf5();
 
-/// What hdf5_complaint() says of a file that is sound but locked.
+/// The complaint of hdf5_complaint() about a file that is sound but locked.
 inline constexpr const char* lock_refused =
     "is locked by another process, or its file system has no locks; HDF5_USE_FILE_LOCKING=FALSE opens it "
     "without one";
