@@ -47,8 +47,8 @@ std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
   return text.str();
 }
 
-/// Says on rank 0 that features are as large as raw pixels, once for each file: a run opens it for each split and
-/// each way to cut it. Collective.
+/// Says on rank 0 that features are as large as raw pixels, once for each file: a run opens it for each split
+/// and each way to cut it. Collective.
 void warn_of_raw_features(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
   static std::set<std::string> said;
   if (data.largest_feature() <= usual_features || !said.insert(settings.word("data.file")).second) return;

@@ -186,7 +186,8 @@ def refuse_idle(options: argparse.Namespace) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="fluxformer import", usage=USAGE, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="fluxformer import", usage=USAGE, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("state", help="state dict: .npz, .safetensors, .h5, .hdf5, .pt, .pth or .bin")
     parser.add_argument("model", help="model file to write")
     parser.add_argument("--heads", type=int, required=True, help="number of attention heads")

@@ -95,7 +95,8 @@ def _of_tokenizer(path: str, tokenizer: dict[str, Any]) -> list[tuple[str, Any]]
 
     model = tokenizer["model"]
     vocabulary = dict(model).get("vocab") if all(isinstance(one, tuple) for one in model) else None
-    if not isinstance(vocabulary, list) or not all(isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str) for one in vocabulary):
+    if not isinstance(vocabulary, list) or not all(isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
+                                                   for one in vocabulary):
         raise refuse("model.vocab is neither an object word: number nor a list of words with scores")
     pieces = bool(vocabulary) and isinstance(vocabulary[0], list)
     pairs = [(word, number) for number, (word, _) in enumerate(vocabulary)] if pieces else list(vocabulary)

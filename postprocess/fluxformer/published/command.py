@@ -20,8 +20,9 @@ Of other models of these families (BertForTokenClassification) the trunk is take
 (module., _orig_mod.) is left out.
 --words names the vocabulary of a text model, one word per line in the order of its numbers (vocab.txt), or as JSON, word: number
 (vocab.json), or tokenizer.json; figures show its words. Rows behind the last word, which only pad the table, get names of their own.
---preprocessor names the preprocessor_config.json of a ViT: mean and deviation of its pixels go into the model file. Everything is compared with config.json: each tensor must be there, with its shape and finite real
-numbers (F64, F32, F16 or BF16), and each must be used. What the program would compute in another way (rotary or relative positions,
+--preprocessor names the preprocessor_config.json of a ViT: mean and deviation of its pixels go into the model file.
+Everything is compared with config.json: each tensor must be there, with its shape and finite real numbers (F64, F32, F16 or BF16), and each
+must be used. What the program would compute in another way (rotary or relative positions,
 RMSNorm, cross attention, other activations) is refused by name.
 
 Tokens for the model: `python3 -m fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million

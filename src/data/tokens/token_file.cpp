@@ -369,8 +369,8 @@ TokenTable read_token_table(const std::string& path, const std::string& split) {
   return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
-/// True if the words of the model are those of the file, and behind them at most <mask>, or names that `import`
-/// gives to rows that only pad a word table ("<row 27>").
+/// True if the words of the model are those of the file, and behind them at most <mask>, or names that
+/// `import` gives to rows that only pad a word table ("<row 27>").
 bool same_but_for_padding(const std::vector<std::string>& known, const std::vector<std::string>& words) {
   if (same_but_for_mask(known, words)) return true;
   const auto names_a_row = [](const std::string& word) {
