@@ -1,8 +1,13 @@
 #include "drivers/common/data_options.hpp"
 
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "data/make_dataset.hpp"
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
@@ -17,6 +22,45 @@ int rows_of(const io::ArchiveReader& archive, const char* matrix) {
   if (!archive.has(matrix)) return 0;
   const auto shape = archive.shape(matrix);
   return shape.size() == 2 && std::in_range<int>(shape[0]) ? static_cast<int>(shape[0]) : 0;
+}
+
+/// Normalised pixels are between -3 and 3, and so are most other inputs of models.
+constexpr double usual_features = 20;
+
+std::string channels_text(const io::Array& numbers) {
+  std::ostringstream text;
+  for (const double number : numbers.values) text << (text.tellp() > 0 ? ", " : "") << number;
+  return text.str();
+}
+
+/// Says of the pixels of the model in model.file how they were normalised; "" if it does not. Collective.
+std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
+  if (settings.options()->find("model.file") == nullptr || settings.word("model.file").empty()) return "";
+  const io::ArchiveReader archive(comm, settings.word("model.file"), "model.file = ");
+  if (!archive.has(model_file::preprocessor)) return "";
+  std::ostringstream text;
+  text << "; the model in " << settings.word("model.file") << " was trained on (pixel x "
+       << archive.real(model_file::pixel_factor, model_file::preprocessor)
+       << " - mean) / deviation with mean " << channels_text(archive.array(model_file::pixel_mean))
+       << " and deviation " << channels_text(archive.array(model_file::pixel_deviation))
+       << " of its channels";
+  return text.str();
+}
+
+/// Says on rank 0 that features are as large as raw pixels, once for each file: a run opens it for each split
+/// and each way to cut it. Collective.
+void warn_of_raw_features(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
+  static std::set<std::string> said;
+  if (data.largest_feature() <= usual_features || !said.insert(settings.word("data.file")).second) return;
+  const auto wanted = pixels_of_model(settings, comm);
+  if (!mpi::is_root(comm)) return;
+  std::cerr << "fluxformer: data.file = " << settings.word("data.file") << ": its features reach "
+            << data.largest_feature()
+            << " in absolute value, where most models expect numbers of about 1: pixels "
+            << "that were not normalised?"
+            << (wanted.empty() ? " Normalise them as the model was trained (preprocessor_config.json)"
+                               : wanted)
+            << '\n';
 }
 
 }  // namespace
@@ -111,7 +155,9 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   spec.model = known.sizes;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
-  return collectively(comm, [&] { return data::make_dataset(spec); });
+  auto data = collectively(comm, [&] { return data::make_dataset(spec); });
+  warn_of_raw_features(settings, *data, comm);
+  return data;
 }
 
 KnownInput known_input(const Settings& settings, MPI_Comm comm) {

@@ -62,6 +62,9 @@ def open_file(path: str, growing: bool = False) -> h5py.File:
     except Exception as failure:
         if of_environment(failure):
             raise
+        if "unable to lock file" in str(failure):
+            raise RunError(f"{path}: is locked by another process, or its file system has no locks: HDF5_USE_FILE_LOCKING=FALSE reads it "
+                           "without one") from None
         raise RunError(f"{path}: not a readable HDF5 file ({failure})") from None
     try:
         with reading(path):

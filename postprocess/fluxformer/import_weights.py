@@ -1,10 +1,11 @@
 """Turns a PyTorch state dict into a model file (`model.file` of a deck).
 
-    python3 -m fluxformer import CHECKPOINT config.json --output MODEL.h5          a published BERT, DistilBERT, GPT-2 or ViT
+    python3 -m fluxformer import FOLDER --output MODEL.h5                          a published BERT, DistilBERT, GPT-2 or ViT
+    python3 -m fluxformer import CHECKPOINT config.json --output MODEL.h5          the same, from its files
     python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf      an encoder of your own
 
-The first form takes everything from the checkpoint and its config.json; `import x config.json --help` explains it. The rest of this
-page is about the second.
+The first two take everything from the checkpoint and its config.json; `import x config.json --help` explains them. The rest of this
+page is about the third.
 
 STATE is the result of `model.state_dict()`, saved as
     .npz          numpy.savez(path, **{name: tensor.numpy() for name, tensor in state.items()})
@@ -12,7 +13,8 @@ STATE is the result of `model.state_dict()`, saved as
     .h5           one dataset per name; groups count as dots (layers/0/linear1/weight = layers.0.linear1.weight)
     .pt, .bin     torch.save(state, path); needs python3-torch here
 Its names are those of nn.TransformerEncoder (layers.0.self_attn.in_proj_weight, ..., norm.weight) or of one
-nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). A state dict contains neither the
+nn.TransformerEncoderLayer (self_attn.in_proj_weight, ...), behind any prefix (encoder.). What wrappers put into names (module.,
+_orig_mod.) is left out. --key names the part of the file that is the state dict (model), if it holds more. A state dict contains neither the
 number of heads nor the position of the norm nor the activation, so these must be given. LayerNorm's eps is not in it either:
 --norm-eps says it (default: PyTorch's, 1e-5). An eps that the state dict contains all the same (an entry eps or layer_norm_eps
 behind any prefix) is taken, and compared with --norm-eps. Embedding, positions and head are named by options. Every array must be
@@ -25,6 +27,7 @@ fit, with status 1 if the disk is full.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterable
 
@@ -36,6 +39,10 @@ from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, read_state
 import numpy as np
 
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
+USAGE = """fluxformer import FOLDER --output MODEL.h5                     (published: weights, config.json)
+       fluxformer import CHECKPOINT config.json --output MODEL.h5     (published)
+       fluxformer import STATE MODEL.h5 --heads N --norm {pre,post} --activation {gelu_erf,gelu_tanh,relu}     (an encoder of your own)
+       fluxformer import --help, and fluxformer import CHECKPOINT config.json --help, list all options"""
 LAYER_NORM_EPS = 1e-5  # as in src/operators/layer_norm.hpp
 EPS = re.compile(r"(?:.*\.)?(?:layer_?norm_)?eps(?:ilon)?", re.IGNORECASE)
 # Arrays that are renamed; in_proj holds W_Q, W_K, W_V stacked.
@@ -179,7 +186,8 @@ def refuse_idle(options: argparse.Namespace) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="fluxformer import", usage=USAGE, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("state", help="state dict: .npz, .safetensors, .h5, .hdf5, .pt, .pth or .bin")
     parser.add_argument("model", help="model file to write")
     parser.add_argument("--heads", type=int, required=True, help="number of attention heads")
@@ -199,21 +207,23 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--head-bias", metavar="NAME", help="bias of the head, a number for each class (default 0)")
     parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[],
                         help="names of arrays to leave out (* stands for any text; may be given several times)")
+    parser.add_argument("--key", metavar="KEY", default="", help="the part of the file that is the state dict (model)")
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL if it is there")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> None:
     """`fluxformer import`: writes the model file and prints what it holds."""
-    if any(one.endswith(".json") or one.split("=")[0] == "--output" for one in arguments):
+    if any(one.endswith(".json") or one.split("=")[0] == "--output" for one in arguments) or os.path.isdir("".join(arguments[:1])):
         from fluxformer.published.command import main as of_published
         of_published(arguments)
         return
     options = parse(arguments)
     refuse_idle(options)
     refuse_place(options.model, (options.state,), options.overwrite)
-    state = StateDict(read_state(options.state))
+    found = read_state(options.state, options.key)
     try:
+        state = StateDict(found)
         attributes, arrays = convert(state, options)
     except Unfit as failure:
         raise Unfit(f"{options.state}: {failure}") from None

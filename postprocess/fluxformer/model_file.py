@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.part_file import writing
+from fluxformer.published.preprocessor import Preprocessor
 from fluxformer.tensors import Tensor, held
 
 import h5py
@@ -17,7 +18,7 @@ SCHEMA_VERSION = 1
 
 
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
-                words: Sequence[str] = ()) -> None:
+                words: Sequence[str] = (), pixels: Preprocessor | None = None) -> None:
     """Writes a model file: `path`.part, renamed when complete.
 
     Parameters
@@ -29,6 +30,8 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
         Arrays by their path below /model; stored in float64.
     words : sequence of str
         The words of embedding/vocabulary, if any.
+    pixels : Preprocessor, optional
+        What turns pixels into the numbers of the model: group /preprocessor.
 
     Raises
     ------
@@ -51,6 +54,10 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
             part.check()
         if words:
             model.create_dataset("embedding/vocabulary", data=list(words), dtype=h5py.string_dtype())
+        if pixels is not None:
+            group = file.create_group("preprocessor")
+            group.attrs["factor"] = pixels.factor
+            group["mean"], group["deviation"] = np.array(pixels.mean), np.array(pixels.deviation)
 
 
 def _write(group: h5py.Group, name: str, array: Tensor) -> None:

@@ -42,6 +42,8 @@ class Dataset {
   virtual int tokens_y() const = 0;
   /// Numbers per token.
   virtual int features() const = 0;
+  /// The largest absolute value of a feature, where the files of others decide it; 0 otherwise.
+  virtual double largest_feature() const { return 0; }
   /// Fills out[token][feature], token = y * tokens_x() + x: tokens_x() * tokens_y() * features() numbers.
   virtual void tokens(std::size_t index, double* out) const = 0;
   /// A random variant of the sample for training, with the same label and length: an image after a random

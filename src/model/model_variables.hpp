@@ -37,6 +37,10 @@ inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_word
                             *embedding_position = "/model/embedding/position", *head_W = "/model/head/W";
 inline constexpr const char *embedding = "/model/embedding", *final_norm = "/model/final_norm",
                             *head = "/model/head", *word_head = "/model/word_head";
+/// The step from pixels to the numbers of an imported model of images: (pixel * factor - mean) / deviation,
+/// with mean and deviation of each channel. Beside /model; only in imported files.
+inline constexpr const char *preprocessor = "/preprocessor", *pixel_mean = "/preprocessor/mean",
+                            *pixel_deviation = "/preprocessor/deviation", *pixel_factor = "factor";
 /// The long_name of embedding_vocabulary.
 inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";
 

@@ -119,10 +119,11 @@ class Tensors(DamageTest):
 class Configs(DamageTest):
     def test_entries_that_no_model_file_can_follow_are_named(self):
         config, tensors = self.published()
-        others = [("llama", "rotary"), ("gpt_neox", "rotary"), ("t5", "relative"), ("roberta", "the program has bert, distilbert, gpt2, vit")]
+        others = [("llama", "rotary"), ("gpt_neox", "rotary"), ("t5", "relative"), ("roberta", "numbered from 2 on"), ("roberta", "the program has bert, distilbert, gpt2, vit"),
+                  ("xlm-roberta", "numbered from 2 on"), ("albert", "narrower"), ("own", "other architectures")]
         cases = [("model_type", word, part) for word, part in others] + [
             ("model_type", 3, "must be a text"), ("model_type", None, "write it into the file"),
-            ("architectures", ["BertForTokenClassification"], "BertForTokenClassification has no place"), ("architectures", "BertModel", "list of texts"),
+            ("architectures", ["LlamaForCausalLM"], "LlamaForCausalLM has no place"), ("architectures", "BertModel", "list of texts"),
             ("auto_map", {"AutoModel": "modeling.Own"}, "a program of its own"), ("quantization_config", {"bits": 4}, "quantised"),
             ("pruned_heads", {"0": [1]}, "same heads"), ("is_encoder_decoder", True, "one encoder or one decoder"),
             ("position_embedding_type", "relative_key", "a vector for each position"), ("is_decoder", True, "decoders of the BERT family"),
@@ -236,7 +237,7 @@ class Files(DamageTest):
     def test_vocabularies_that_do_not_fit_are_refused(self):
         paths = save(self.folder, *self.published())
         words = [f"word{number}" for number in range(29)]
-        for name, content, part in (("v.txt", "\n".join(words[:-1]), "28 words, but the model has 29"), ("v.txt", "\n".join([*words[:-1], "word3"]), "'word3', is word 3 too"),
+        for name, content, part in (("v.txt", "\n".join(words[:14]), "14 words, but the model has 29"), ("v.txt", "\n".join([*words, "more"]), "30 words, but the model has 29"),
                                     ("v.txt", "\n".join([*words[:5], "", *words[5:-1]]), "word 5 is empty"), ("v.txt", "", "word 0 is empty"),
                                     ("v.txt", "\n".join([*words[:-1], "z\0"]), "zero byte"), ("v.json", "[1]", "not an object word: number"),
                                     ("v.json", '{"a": 0, "b": 2}', "'b' has 2 where 1 is expected"), ("v.json", '{"a": 0, "b": "1"}', "not an object word: number"),

@@ -117,7 +117,7 @@ class TokenFiles(ProgramTest):
         more = self.put("more.h5", {"ids": TEXT["ids"], "labels": LABELS + 1})
         end = self.run_program("train", *more, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=more_out.h5")
         self.assertEqual(end.code, 0, end)
-        self.assertIn("new: head; left out: head", end.err)
+        self.assertIn("new: head/W (4 x 8 instead of 3 x 8), head/b (4 instead of 3); left out: nothing", end.err)
         self.assertEqual(self.open("more_out.h5")["model/head/W"].shape, (4, 8))
         self.assert_refused(self.run_program("attention", *more, *compared, ranks=2), "classes other than those")
         for arrays, part in (({"ids": TEXT["ids"] + 1}, "ids holds 5"), ({"ids": np.zeros((2, 9), int)}, "data.length = 6"),

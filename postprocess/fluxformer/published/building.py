@@ -11,6 +11,7 @@ from fluxformer.tensors import Tensor, Unfit
 
 import numpy as np
 
+MOST_PADDING = 1024  # rows of a word table behind its last word; tables are padded to multiples of 8, 64 or 128, also for 8 devices
 
 @dataclass
 class Model:
@@ -24,10 +25,13 @@ class Model:
         Arrays by their path below /model.
     notes : list of str
         Notes on what is left out, and why.
+    channels : int
+        Channels of the images; 0 for models of words.
     """
     attributes: dict[str, str | int | float]
     arrays: dict[str, Tensor | np.ndarray] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    channels: int = 0
 
     @property
     def width(self) -> int:
@@ -80,6 +84,17 @@ class Model:
             raise Unfit(f"{matrix.name} differs from the word embeddings, but {config.path} does not say that they do: if so, add "
                         '"tie_word_embeddings": false')
 
+    def vocabulary(self, config: Config, tensors: Checkpoint, name: str) -> int:
+        """Adds the word embeddings `name` and returns their number. A table that is padded to a multiple of 8 is longer than config.json
+        says, which is noted."""
+        said, rows = config.whole("vocab_size"), tensors.shape(name)[0] if tensors.shape(name) else 0
+        padded = rows % 8 == 0 and said < rows < said + MOST_PADDING
+        if padded:
+            self.notes.append(f"{name} has {rows} rows, {config.path} says vocab_size = {said}: a table padded to a multiple of 8; the model "
+                              f"file has all {rows}")
+        self.arrays["embedding/words"] = tensors.take(name, rows if padded else said, self.width)
+        return rows if padded else said
+
     def leave_out(self, names: list[str], why: str) -> None:
         """Adds a note on tensors that no model file has."""
         if names:
@@ -104,14 +119,17 @@ class Architecture:
     Attributes
     ----------
     prefix, ignored : str
-        Patterns of names, as `Checkpoint` takes them.
+        Name of the trunk, and pattern of names, as `Checkpoint` takes them.
     classes : tuple of str
         Names of the models that fit into a model file, as in the entry architectures of config.json.
     build : callable
         Function that builds the model from config and checkpoint.
+    renamed : tuple of (str, str)
+        Patterns of newer names, and what replaces them.
     """
     prefix: str
     ignored: str
     classes: tuple[str, ...]
     build: Callable[[Config, Checkpoint, str], Model]
+    renamed: tuple[tuple[str, str], ...] = ()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from fluxformer.state_dict import listed, read_tensors
+from fluxformer.state_dict import listed, plain_name, read_tensors
 from fluxformer.tensors import Tensor, Unfit, sizes
 
+AVERAGED = "n_averaged"  # torch.optim.swa_utils.AveragedModel counts in it
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
@@ -17,10 +18,15 @@ class Checkpoint:
     Parameters
     ----------
     path : str
+        The file, or the index of several.
+    key : str
+        The part of the file that is the state dict; "": all of it.
     prefix : str
-        Pattern of what may precede a name (model.bert.).
+        Name of the trunk, which may precede a name (bert). Wrappers (module.) and model. may precede it.
     ignored : str
         Pattern of the names, without prefix, that hold nothing to compute with.
+    renamed : sequence of (str, str)
+        Patterns of names, without prefix, that newer versions use, and what replaces them.
 
     Raises
     ------
@@ -30,16 +36,22 @@ class Checkpoint:
         If two of its names mean the same tensor.
     """
 
-    def __init__(self, path: str, prefix: str, ignored: str) -> None:
+    def __init__(self, path: str, key: str, prefix: str, ignored: str, renamed: Sequence[tuple[str, str]] = ()) -> None:
         self.path = path
         self._published: dict[str, str] = {}  # name here: name in the file
         self._tensors: dict[str, Tensor] = {}
-        for name, tensor in read_tensors(path).items():
-            here = re.sub(rf"^(?:{prefix})", "", name)
+        self._trunk: set[str] = set()  # names that had the prefix
+        for name, tensor in read_tensors(path, key).items():
+            whole = re.sub(r"^(?:model\.)+", "", plain_name(name))
+            here = whole.removeprefix(f"{prefix}.")
             for old, new in OLD_NAMES.items():
                 here = re.sub(rf"{re.escape(old)}$", new, here)
-            if re.fullmatch(ignored, here):
+            for newer, older in renamed:
+                here = re.sub(rf"^(?:{newer})", older, here)
+            if re.fullmatch(ignored, here) or here == AVERAGED:
                 continue
+            if here != whole and whole.startswith(f"{prefix}."):
+                self._trunk.add(here)
             if here in self._tensors:
                 raise Unfit(f"{path}: {self._published[here]} and {name} are the same tensor")
             self._published[here], self._tensors[here] = name, tensor
@@ -69,6 +81,24 @@ class Checkpoint:
     def drop(self, beginning: str) -> list[str]:
         """Leaves out the unused tensors whose names begin so; returns their names in the file."""
         names = sorted(name for name in self._left if name.startswith(beginning))
+        self._left -= set(names)
+        return [self._published[name] for name in names]
+
+    def has_prefix(self) -> bool:
+        """True if a name told the trunk by its prefix."""
+        return bool(self._trunk)
+
+    def drop_heads(self) -> list[str]:
+        """Leaves out what is beside the trunk, used or not; returns its names in the file. Nothing if no name tells the trunk by a prefix."""
+        names = sorted(set(self._tensors) - self._trunk) if self._trunk else []
+        for name in names:
+            del self._tensors[name]
+        self._left -= set(names)
+        return [self._published[name] for name in names]
+
+    def drop_left_beside_trunk(self) -> list[str]:
+        """Leaves out the unused tensors beside the trunk; returns their names in the file."""
+        names = sorted(self._left - self._trunk) if self._trunk else []
         self._left -= set(names)
         return [self._published[name] for name in names]
 

@@ -1,10 +1,14 @@
 """A published checkpoint and its config.json become a model file.
 
+    python3 -m fluxformer import FOLDER --output MODEL.h5
     python3 -m fluxformer import model.safetensors config.json --output MODEL.h5
     python3 -m fluxformer import model.safetensors config.json --output MODEL.h5 --words vocab.txt
 
-CHECKPOINT is a file of weights as models are published: model.safetensors, pytorch_model.bin (or .pt; needs python3-torch here), or .npz.
-config.json lies beside it and tells the architecture (model_type) and every size. Known are
+CHECKPOINT is a file of weights as models are published: model.safetensors, pytorch_model.bin (or .pt; needs python3-torch here), .npz, or
+the index of a checkpoint in several files (model.safetensors.index.json). config.json lies beside it, where it is found if it is not named,
+and tells the architecture (model_type) and every size. FOLDER is a folder with these files; its vocabulary (vocab.txt, vocab.json,
+tokenizer.json) and preprocessor_config.json are taken too. --key names the part of CHECKPOINT that is the model, if it holds more than that
+(a checkpoint of a training: --key model). Known are
 
     bert          BertModel, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification
     distilbert    DistilBertModel, DistilBertForMaskedLM, DistilBertForSequenceClassification
@@ -12,9 +16,13 @@ config.json lies beside it and tells the architecture (model_type) and every siz
     vit           ViTModel, ViTForImageClassification
 
 The model file computes the same hidden states, attention and logits. Words and class heads become /model/word_head and /model/head.
+Of other models of these families (BertForTokenClassification) the trunk is taken, and what is left out is said. What wrappers put into names
+(module., _orig_mod.) is left out.
 --words names the vocabulary of a text model, one word per line in the order of its numbers (vocab.txt), or as JSON, word: number
-(vocab.json); figures show its words. Everything is compared with config.json: each tensor must be there, with its shape and finite real
-numbers (F64, F32, F16 or BF16), and each must be used. What the program would compute in another way (rotary or relative positions,
+(vocab.json), or tokenizer.json; figures show its words. Rows behind the last word, which only pad the table, get names of their own.
+--preprocessor names the preprocessor_config.json of a ViT: mean and deviation of its pixels go into the model file.
+Everything is compared with config.json: each tensor must be there, with its shape and finite real numbers (F64, F32, F16 or BF16), and each
+must be used. What the program would compute in another way (rotary or relative positions,
 RMSNorm, cross attention, other activations) is refused by name.
 
 Tokens for the model: `python3 -m fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million
@@ -34,17 +42,31 @@ from fluxformer.published.building import Architecture, Model
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 from fluxformer.published.distilbert import DISTILBERT
+from fluxformer.published.files import PREPROCESSOR, WORDS, config_beside, in_folder, weights_in
 from fluxformer.published.gpt2 import GPT2
+from fluxformer.published.preprocessor import Preprocessor, read_preprocessor
 from fluxformer.published.vit import VIT
 from fluxformer.tensors import Unfit
 from fluxformer.words import read_words
 
 ARCHITECTURES = {"bert": BERT, "distilbert": DISTILBERT, "gpt2": GPT2, "vit": VIT}
+ROBERTA = "its positions are numbered from 2 on, behind padding, and its heads are others than BERT's"
+ROTARY, RELATIVE = "it has rotary positions", "it has relative positions"
+# What models that people bring have and a model file does not; the first true reason.
+REASONS = {**dict.fromkeys(("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer"), ROBERTA),
+           **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "gpt_neox", "gptj", "falcon",
+                            "olmo", "stablelm", "modernbert", "nomic_bert", "roformer", "esm"), ROTARY),
+           **dict.fromkeys(("t5", "mt5", "deberta", "deberta-v2", "mpnet", "xlnet"), RELATIVE),
+           **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "whisper"), "it has an encoder and a decoder"),
+           "albert": "its word vectors are narrower than its layers", "electra": "its word vectors may be narrower than its layers, and its heads "
+           "are others than BERT's", "bloom": "its attention is biased by distance", "mpt": "its attention is biased by distance",
+           "gpt_neo": "every other layer attends to near tokens only", "opt": "its positions are numbered from 2 on",
+           "deit": "it has a second token in front of the patches", "beit": "it has relative positions", "swin": "its attention is within windows"}
 
 
 def architecture_of(config: Config) -> tuple[Architecture, str]:
-    """The architecture, and the class of the model ("" if config.json does not say it). Unfit if the program
-    has no such models."""
+    """The architecture, and the class of the model ("" if config.json does not say it), which may be one whose head has no place. Unfit if
+    the program has no such models."""
     config.must_be_empty("auto_map", "the model is computed by a program of its own")
     config.must_be_empty("quantization_config", "quantised numbers are not read")
     config.must_be_empty("pruned_heads", "all layers of a model file have the same heads")
@@ -54,17 +76,25 @@ def architecture_of(config: Config) -> tuple[Architecture, str]:
         raise config.refuse("model_type", f"write it into the file if you know it; there are {known}")
     word = config.word("model_type", "")
     if word not in ARCHITECTURES:
-        raise config.refuse("model_type", f"the program has {known}; models with rotary or relative positions or RMSNorm are others")
+        raise config.refuse("model_type", f"the program has {known}; {REASONS.get(word, 'other architectures compute something else')}")
     architecture = ARCHITECTURES[word]
     kinds = config.names("architectures")
+    family = architecture.classes[0].removesuffix("Model")
     for kind in kinds:
-        if kind not in architecture.classes:
+        if not kind.startswith(family):
             raise config.refuse("architectures", f"{kind} has no place in a model file; {', '.join(architecture.classes)} have")
     return architecture, kinds[0] if kinds else ""
 
 
-def convert(checkpoint: str, config_path: str) -> Model:
+def convert(checkpoint: str, config_path: str, key: str = "") -> Model:
     """The model that a checkpoint and its config.json describe; most of its numbers are not read yet.
+
+    Parameters
+    ----------
+    checkpoint, config_path : str
+        Paths of the files.
+    key : str
+        The part of the checkpoint that is the state dict; "": all of it.
 
     Raises
     ------
@@ -73,34 +103,89 @@ def convert(checkpoint: str, config_path: str) -> Model:
     """
     config = Config(config_path)
     architecture, kind = architecture_of(config)
-    tensors = Checkpoint(checkpoint, architecture.prefix, architecture.ignored)
-    model = architecture.build(config, tensors, kind)
+    tensors = Checkpoint(checkpoint, key, architecture.prefix, architecture.ignored, architecture.renamed)
+    if kind and kind not in architecture.classes:
+        model = trunk(config, architecture, kind, tensors)
+    else:
+        model = architecture.build(config, tensors, kind)
+        if not kind:
+            model.leave_out(tensors.drop_left_beside_trunk(), "a head that has no place in a model file")
     tensors.refuse_left(architecture.classes)
     return model
 
 
+def trunk(config: Config, architecture: Architecture, kind: str, tensors: Checkpoint) -> Model:
+    """The model without its head, which has no place in a model file. Unfit if names do not tell which tensors are the head."""
+    heads = tensors.drop_heads()
+    if not heads and not tensors.has_prefix():
+        raise config.refuse("architectures", f"the head of {kind} has no place in a model file, and no name of a tensor begins with "
+                            f"{architecture.prefix}., which would tell the trunk from the head; {', '.join(architecture.classes)} have a place")
+    model = architecture.build(config, tensors, architecture.classes[0])
+    model.leave_out(heads, f"the head of {kind} has no place in a model file, which has the trunk only")
+    return model
+
+
+def fitting_words(path: str, rows: int) -> tuple[list[str], list[str]]:
+    """The words of a vocabulary for a model with so many word vectors, and notes on them. Rows behind the last word pad the table: they get
+    names of their own. Unfit if there are more words than rows, or fewer than half as many."""
+    words, notes = read_words(path), []
+    if len(words) > rows or 2 * len(words) < rows:
+        raise Unfit(f"{path}: {len(words)} words, but the model has {rows}: it is the vocabulary of another model"
+                    + (", or of a tokeniser with more words than the model knows" if rows and len(words) > rows else ""))
+    if len(words) < rows:
+        known, first = set(words), len(words)
+        for number in range(first, rows):
+            name = f"<row {number}>"
+            while name in known:
+                name = f"<{name}>"
+            words.append(name)
+        notes.append(f"{path}: {first} words for {rows} rows of the word table, whose last {rows - first} pad it: these are called "
+                     f"{words[first]}{f' to {words[-1]}' if rows - first > 1 else ''}")
+    return words, notes
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="fluxformer import", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", help="weights: .safetensors, .npz, .bin, .pt or .pth")
-    parser.add_argument("config", help="config.json of the checkpoint")
+    from fluxformer.import_weights import USAGE
+    parser = argparse.ArgumentParser(prog="fluxformer import", usage=USAGE, description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", help="folder of a published model, or weights: .safetensors, .npz, .bin, .pt, .pth or .index.json")
+    parser.add_argument("config", nargs="?", help="config.json of the checkpoint (default: the one beside it)")
     parser.add_argument("--output", metavar="MODEL.h5", required=True, help="model file to write")
-    parser.add_argument("--words", metavar="FILE", help="vocabulary: vocab.txt or vocab.json")
+    parser.add_argument("--words", metavar="FILE", help="vocabulary: vocab.txt, vocab.json or tokenizer.json (default: that of FOLDER)")
+    parser.add_argument("--preprocessor", metavar="FILE", help="preprocessor_config.json of a model of images (default: that of FOLDER)")
+    parser.add_argument("--key", metavar="KEY", default="", help="the part of the checkpoint that is the model's state dict")
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL.h5 if it is there")
     return parser.parse_args(arguments)
+
+
+def preprocessor_of(path: str, model: Model) -> Preprocessor:
+    """What turns pixels into the numbers of the model. Unfit for a model of words."""
+    if model.channels == 0:
+        raise Unfit(f"{path}: --preprocessor is for models of images, and this is a model of words")
+    return read_preprocessor(path, model.channels)
 
 
 def main(arguments: list[str]) -> None:
     """`fluxformer import` of a published checkpoint: writes the model file and prints what it holds."""
     options = parse(arguments)
-    refuse_place(options.output, tuple(filter(None, (options.checkpoint, options.config, options.words))), options.overwrite)
-    model = convert(options.checkpoint, options.config)
-    words = read_words(options.words) if options.words else []
+    weights = weights_in(options.checkpoint)
+    config = options.config or config_beside(weights)
+    folder = options.checkpoint if weights != options.checkpoint else None
+    vocabulary, preprocessor = options.words, options.preprocessor
+    if folder is not None:
+        vocabulary, preprocessor = vocabulary or in_folder(folder, *WORDS), preprocessor or in_folder(folder, PREPROCESSOR)
+    refuse_place(options.output, tuple(filter(None, (weights, config, vocabulary, preprocessor))), options.overwrite)
+    model = convert(weights, config, options.key)
+    if folder is not None:
+        vocabulary = vocabulary if options.words or "embedding/words" in model.arrays else None
+        preprocessor = preprocessor if options.preprocessor or model.channels else None
+        print(f"read: {', '.join(filter(None, (weights, config, vocabulary, preprocessor)))}")
     rows = model.arrays["embedding/words"].shape[0] if "embedding/words" in model.arrays else 0
-    if options.words and len(words) != rows:
-        raise Unfit(f"{options.words}: {len(words)} words, but the model has {rows}")
-    write_model(options.output, model.attributes, model.arrays, words)
-    for note in model.notes:
+    words, notes = fitting_words(vocabulary, rows) if vocabulary else ([], [])
+    pixels = preprocessor_of(preprocessor, model) if preprocessor else None
+    write_model(options.output, model.attributes, model.arrays, words, pixels)
+    for note in (*model.notes, *notes):
         print(note)
     heads = [text for name, text in (("head/W", f"{model.attributes['classes']} classes"), ("word_head/b", f"a head of {rows} words"))
              if name in model.arrays]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from typing import Any
 
@@ -17,25 +18,25 @@ ACTIVATIONS = {"gelu": "gelu_erf", "gelu_python": "gelu_erf", "gelu_new": "gelu_
 
 
 class Config:
-    """What config.json says. An entry of another type or outside its range raises Unfit, which names it.
+    """What config.json, or another file of entries, says. An entry of another type or outside its range raises Unfit, which names it.
 
     Attributes
     ----------
     path : str
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, usual: str = "config.json") -> None:
         regular_file(path)
         self.path = path
         if os.path.getsize(path) > LONGEST:
-            raise Unfit(f"{path}: not a config.json: it has {os.path.getsize(path)} bytes")
+            raise Unfit(f"{path}: not a {usual}: it has {os.path.getsize(path)} bytes")
         try:
             with open(path, "rb") as stream:
                 values = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=once)  # without a byte-order mark
             if not isinstance(values, dict):
                 raise ValueError("it begins with no {")
         except (ValueError, RecursionError) as failure:
-            raise Unfit(f"{path}: not a config.json: {failure}") from None
+            raise Unfit(f"{path}: not a {usual}: {failure}") from None
         self._values: dict[str, Any] = values
 
     def refuse(self, name: str, why: str) -> Unfit:
@@ -72,6 +73,22 @@ class Config:
         if type(value) not in (int, float) or not 0 < value < 1:
             raise self.refuse(name, "must be a number above 0 and below 1")
         return float(value)
+
+    def number(self, name: str, default: float) -> float:
+        """An entry that is a finite real number."""
+        value = self._values[name] if self.has(name) else default
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise self.refuse(name, "must be a number")
+        return float(value)
+
+    def numbers(self, name: str, count: int) -> tuple[float, ...]:
+        """An entry that is a list of so many finite real numbers, or one for all."""
+        value = self._values.get(name)
+        if type(value) in (int, float):
+            value = [value] * count
+        if not isinstance(value, list) or len(value) != count or not all(type(one) in (int, float) and math.isfinite(one) for one in value):
+            raise self.refuse(name, f"must be a number for each of {count} channels")
+        return tuple(float(one) for one in value)
 
     def word(self, name: str, default: str) -> str:
         """An entry that is a text."""

@@ -15,9 +15,9 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     """Builds the model; `kind` is its class, "" if config.json does not say it."""
     model = transformer(config, layers="n_layers", width="dim", heads="n_heads", ffn=config.whole("hidden_dim"),
                         activation=config.activation("activation", "gelu"), norm="post", eps=EPS)
-    width, vocabulary = model.width, config.whole("vocab_size")
+    width = model.width
     positions = config.whole("max_position_embeddings")
-    model.arrays["embedding/words"] = tensors.take("embeddings.word_embeddings.weight", vocabulary, width)
+    vocabulary = model.vocabulary(config, tensors, "embeddings.word_embeddings.weight")
     model.arrays["embedding/position"] = tensors.take("embeddings.position_embeddings.weight", positions, width)
     model.attributes["tokens"] = positions
     model.norm(tensors, "embeddings.LayerNorm", "embedding/norm_")
@@ -36,5 +36,5 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     return model
 
 
-DISTILBERT = Architecture(prefix=r"(?:model\.)?(?:distilbert\.)?", ignored=r"embeddings\.position_ids",
+DISTILBERT = Architecture(prefix="distilbert", ignored=r"embeddings\.position_ids",
                           classes=("DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification"), build=build)

@@ -20,9 +20,9 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     model = transformer(config, layers="n_layer", width="n_embd", heads="n_head", ffn=config.whole("n_inner", 4 * width),
                         activation=config.activation("activation_function", "gelu_new"), norm="pre",
                         eps=config.eps("layer_norm_epsilon", 1e-5))
-    vocabulary, positions = config.whole("vocab_size"), config.whole("n_positions")
+    positions = config.whole("n_positions")
     model.attributes.update(causal="on", tokens=positions)
-    model.arrays["embedding/words"] = tensors.take("wte.weight", vocabulary, width)
+    vocabulary = model.vocabulary(config, tensors, "wte.weight")
     model.arrays["embedding/position"] = tensors.take("wpe.weight", positions, width)
     for number in range(int(model.attributes["layers"])):
         layer(tensors, model, f"h.{number}.", f"layers/{number + 1}/")
@@ -50,5 +50,5 @@ def layer(tensors: Checkpoint, model: Model, theirs: str, ours: str) -> None:
     model.norm(tensors, f"{theirs}ln_2", f"{ours}norm2_")
 
 
-GPT2 = Architecture(prefix=r"(?:model\.)?(?:transformer\.)?", ignored=r"h\.[0-9]+\.attn\.(?:bias|masked_bias)",
+GPT2 = Architecture(prefix="transformer", ignored=r"h\.[0-9]+\.attn\.(?:bias|masked_bias)",
                     classes=("GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"), build=build)

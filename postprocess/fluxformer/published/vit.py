@@ -10,6 +10,12 @@ import numpy as np
 
 LINEARS = {"Q": "attention.attention.query", "K": "attention.attention.key", "V": "attention.attention.value",
            "O": "attention.output.dense", "1": "intermediate.dense", "2": "output.dense"}
+# Names of version 5 of the library, and those before.
+NEWER = tuple((rf"(?:encoder\.)?layers\.([0-9]+)\.{newer}\.", rf"encoder.layer.\1.{older}.") for newer, older in (
+    (r"attention\.q_proj", "attention.attention.query"), (r"attention\.k_proj", "attention.attention.key"),
+    (r"attention\.v_proj", "attention.attention.value"), (r"attention\.o_proj", "attention.output.dense"),
+    (r"mlp\.fc1", "intermediate.dense"), (r"mlp\.fc2", "output.dense"),
+    ("layernorm_before", "layernorm_before"), ("layernorm_after", "layernorm_after")))
 NORMS = {"norm1": "layernorm_before", "norm2": "layernorm_after"}
 
 
@@ -31,6 +37,7 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     model.arrays["embedding/class_token"] = tensors.take("embeddings.cls_token", 1, 1, width).reshaped(width)
     model.arrays["embedding/position"] = tensors.take("embeddings.position_embeddings", 1, tokens, width).reshaped(tokens, width)
     model.attributes.update(inputs=inputs, tokens=tokens)
+    model.channels = channels
     biases = config.flag("qkv_bias", True)
     for number in range(int(model.attributes["layers"])):
         here = f"encoder.layer.{number}."
@@ -45,5 +52,5 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     return model
 
 
-VIT = Architecture(prefix=r"(?:model\.)?(?:vit\.)?", ignored=r"embeddings\.mask_token", classes=("ViTModel", "ViTForImageClassification"),
-                   build=build)
+VIT = Architecture(prefix="vit", ignored=r"embeddings\.mask_token", classes=("ViTModel", "ViTForImageClassification"),
+                   build=build, renamed=NEWER)

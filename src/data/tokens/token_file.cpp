@@ -256,10 +256,12 @@ class SplitReader {
   void read_features(TokenTable& table) const {
     const auto info = file_->info(prefix_ + "features");
     const auto check = [&](const auto& values) {
-      for (std::size_t k = 0; k < values.size(); ++k)
+      for (std::size_t k = 0; k < values.size(); ++k) {
         if (!std::isfinite(values[k]))
           throw BadInput(called("features") + " holds " + std::to_string(values[k]) + " " +
                          place_text(k, info.shape));
+        table.largest_feature = std::max<double>(table.largest_feature, std::abs(values[k]));
+      }
     };
     if (info.item <= sizeof(float))
       check(table.features.emplace<std::vector<float>>(file_->singles(prefix_ + "features")));
@@ -376,6 +378,17 @@ TokenTable read_token_table(const std::string& path, const std::string& split) {
   return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
+/// True if the words of the model are those of the file, and behind them at most <mask>, or names that
+/// `import` gives to rows that only pad a word table ("<row 27>").
+bool same_but_for_padding(const std::vector<std::string>& known, const std::vector<std::string>& words) {
+  if (same_but_for_mask(known, words)) return true;
+  const auto names_a_row = [](const std::string& word) {
+    return word.starts_with('<') && word.find("row ") == word.find_first_not_of('<');
+  };
+  return known.size() > words.size() && std::equal(words.begin(), words.end(), known.begin()) &&
+         std::all_of(known.begin() + std::ssize(words), known.end(), names_a_row);
+}
+
 /// Checks and takes the sizes of the model, where there is one.
 void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   const auto& model = spec.model;
@@ -392,9 +405,10 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   if (table.vocabulary == 0) return;
   if (model.vocabulary > 0) {
     if (!table.words.empty() && table.vocabulary != model.vocabulary &&
-        !same_but_for_mask(spec.words, table.words))
+        !same_but_for_padding(spec.words, table.words))
       refuse("has " + count(table.vocabulary, "words") + ", the model has a table of " +
-             std::to_string(model.vocabulary));
+             std::to_string(model.vocabulary) +
+             (spec.words.empty() ? "; import the model with --words if that is its vocabulary" : ""));
     try {
       require_range(table.ids_called, table.ids, {table.samples, static_cast<std::size_t>(table.tokens)}, 0,
                     model.vocabulary - 1);
@@ -411,7 +425,7 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
   table.segment_count = std::max(table.segment_count, model.segments);
   if (table.segment_count > 0 && table.segments.empty()) table.segments.assign(table.ids.size(), 0);
   if (spec.words.empty()) return;
-  if (!table.words.empty() && !same_but_for_mask(spec.words, table.words))
+  if (!table.words.empty() && !same_but_for_padding(spec.words, table.words))
     refuse("its words are not those of the model");
   if (spec.words.size() != static_cast<std::size_t>(table.vocabulary))
     refuse("its ids are of " + count(table.vocabulary, "words") + ", the vocabulary of the model has " +

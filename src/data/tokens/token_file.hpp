@@ -31,6 +31,7 @@ struct TokenTable {
   int inputs = 0;  ///< numbers per token of `features`; 0: tokens are words
   std::vector<int> ids, segments, lengths, labels;
   std::variant<std::vector<float>, std::vector<double>> features;  ///< as precise as the file has them
+  double largest_feature = 0;                                      ///< in absolute value
   std::vector<std::string> words;
   std::string ids_called;  ///< how messages name the ids
 
@@ -58,6 +59,7 @@ class TokenFile final : public Dataset {
   int features() const override {
     return table_.inputs > 0 ? table_.inputs : table_.segments.empty() ? 1 : 2;
   }
+  double largest_feature() const override { return table_.largest_feature; }
   void tokens(std::size_t index, double* out) const override;
   void variant(std::size_t index, const RandomStream& draw, double strength, double* out) const override;
   std::string why_no_variants() const override;

@@ -203,15 +203,19 @@ FileHandle open_finished(const std::string& path) {
   if (problem) refuse("cannot be read (" + problem.message() + ")");
   if (is_directory(status)) refuse("is a folder, not an HDF5 file");
   if (!is_regular_file(status)) refuse("is not a regular file");
+  const auto refuse_as = [&](const std::string& what) {
+    const auto complaint = hdf5_complaint();
+    refuse(complaint == lock_refused ? complaint : what + " (" + complaint + ")");
+  };
   const auto recognised = H5Fis_hdf5(path.c_str());
   if (recognised == 0) refuse("cannot be read as HDF5 (it lacks the HDF5 signature)");
-  if (recognised < 0) refuse("cannot be read as HDF5 (" + hdf5_complaint() + ")");
+  if (recognised < 0) refuse_as("cannot be read as HDF5");
   read_on_trial(path);
   const PropertyHandle access(h5(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   // Parallel file systems often refuse locks, and finished files do not change.
   h5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
   FileHandle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-  if (!file.open()) refuse("truncated or damaged HDF5 file (" + hdf5_complaint() + ")");
+  if (!file.open()) refuse_as("truncated or damaged HDF5 file");
   return file;
 }
 

@@ -25,7 +25,8 @@ std::string in_short(const std::string& entry) {
   static constexpr std::string_view tag = "error message = '";
   const auto begin = entry.find(tag), end = entry.find('\'', begin + tag.size());
   if (begin == std::string::npos || end == std::string::npos) return entry;
-  return entry.substr(0, entry.find(':') + 2) + entry.substr(begin + tag.size(), end - begin - tag.size());
+  const auto doing = entry.substr(0, std::min(entry.find(':'), entry.find(", errno")));
+  return doing + ": " + entry.substr(begin + tag.size(), end - begin - tag.size());
 }
 
 }  // namespace
@@ -43,6 +44,10 @@ std::string hdf5_complaint() {
     if (entry.find("No space left") != std::string::npos ||
         entry.find("MPI_ERR_NO_SPACE") != std::string::npos)
       return write_failure(ENOSPC);
+    // The second is what HDF5 says of a lock that MPI-IO or its driver refuses.
+    if (entry.find("unable to lock file") != std::string::npos ||
+        entry.find("lock request failed") != std::string::npos)
+      return lock_refused;
     if (entry.find("File too large") != std::string::npos) return write_failure(EFBIG);
   }
   // MPI-IO's own text is terse ("MPI_ERR_OTHER"); the failing call is more informative.

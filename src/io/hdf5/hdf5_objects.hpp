@@ -20,7 +20,13 @@ namespace fluxformer::io {
 /// Stops HDF5 from printing its error stack; the innermost message of the stack becomes part of an Error.
 void quiet_hdf5();
 
-/// The innermost messages of HDF5's error stack, and "no space left on device" if that was the system error.
+/// The complaint of hdf5_complaint() about a file that is sound but locked.
+inline constexpr const char* lock_refused =
+    "is locked by another process, or its file system has no locks; HDF5_USE_FILE_LOCKING=FALSE opens it "
+    "without one";
+
+/// The innermost messages of HDF5's error stack; "no space left on device" if that was the system error, and
+/// `lock_refused` if a lock was not granted.
 std::string hdf5_complaint();
 
 /// Returns `result`; throws Error (exit code 1) "<doing>: <HDF5's innermost message>" if it is negative.

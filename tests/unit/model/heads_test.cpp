@@ -95,7 +95,12 @@ TEST(WithHeads, a_word_head_that_is_there_keeps_its_matrix_and_what_is_in_front_
 TEST(WithHeads, another_number_of_classes_keeps_what_is_in_front_of_the_head) {
   const auto from = named("bert").parameters();
   const auto made = with_heads(from, from.spec.classes + 2, {}, 9);
-  EXPECT_EQ(made.report, "kept: embedding, head, layers; new: head; left out: head");
+  EXPECT_EQ(made.report, "kept: embedding, head/transform_W, head/transform_b, layers; new: head/W (" +
+                             std::to_string(from.spec.classes + 2) + " x " + std::to_string(from.spec.width) +
+                             " instead of " + std::to_string(from.spec.classes) + " x " +
+                             std::to_string(from.spec.width) + "), head/b (" +
+                             std::to_string(from.spec.classes + 2) + " instead of " +
+                             std::to_string(from.spec.classes) + "); left out: nothing");
   EXPECT_TRUE(equal(made.parameters, from, "head/transform_W"));
   Parameters initial(made.parameters.spec);
   initialise_standard(initial, 9, 0, 1, 1);

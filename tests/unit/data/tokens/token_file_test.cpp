@@ -204,6 +204,13 @@ TEST_F(TokenFiles, take_the_sizes_of_a_model) {
   EXPECT_EQ(TokenFile(asked).words(), with_mask);
   with_mask.back() = "mask";
   EXPECT_THAT(message({.vocabulary = 7}, with_mask), HasSubstr("has 6 words, the model has a table of 7"));
+  // A word table that is padded has names for the rows behind the last word.
+  Words padded{"the", "ő", "a", "[UNK]", "", "of", "<row 6>", "<<row 7>>"};
+  asked.model = {.vocabulary = 8};
+  asked.words = padded;
+  EXPECT_EQ(TokenFile(asked).words(), padded);
+  padded.back() = "row 7";
+  EXPECT_THAT(message({.vocabulary = 8}, padded), HasSubstr("has 6 words, the model has a table of 8"));
   asked = spec(with(words(), "segments", {{3, 4}, Ints{0, 1, 0, 0, 1, 1, 0, 0, 0, 2, 0, 0}}));
   EXPECT_THAT(message({.segments = 2}), AllOf(HasSubstr("3 segments"), HasSubstr("a table of 2")));
   asked.model = {.segments = 5};
