@@ -323,8 +323,8 @@ std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& nam
   return words;
 }
 
-/// The ids of a file that stand for no word, from 0 to `vocabulary` - 1; empty if it names none.
-std::vector<int> specials_of(const Hdf5Arrays& file, int vocabulary) {
+/// The ids that a file names as those that stand for no word; they need not occur in it. Empty if it names none.
+std::vector<int> specials_of(const Hdf5Arrays& file) {
   const std::string name = "specials";
   if (!file.has(name)) return {};
   const auto info = file.info(name);
@@ -333,9 +333,7 @@ std::vector<int> specials_of(const Hdf5Arrays& file, int vocabulary) {
                    "), where a list of whole numbers is expected");
   auto ids = file.whole_numbers(name);
   for (const int id : ids)
-    if (id < 0 || id >= vocabulary)
-      throw BadInput(file.called(name) + " holds " + std::to_string(id) + ": must be 0 to " +
-                     std::to_string(vocabulary - 1) + ", as ids are");
+    if (id < 0) throw BadInput(file.called(name) + " holds " + std::to_string(id) + ": ids are 0 or more");
   return ids;
 }
 
@@ -376,7 +374,7 @@ TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   } else {
     table.ids = own.numbers("ids", 0, table.vocabulary - 1);
     table.segments = own.numbers("segments", 0, table.segment_count - 1);
-    table.specials = specials_of(file, table.vocabulary);
+    table.specials = specials_of(file);
   }
   return table;
 }
@@ -503,7 +501,9 @@ std::string TokenFile::why_no_variants() const {
 }
 
 std::vector<int> TokenFile::placeholders() const {
-  std::vector<int> none = table_.specials;
+  std::vector<int> none;
+  for (const int id : table_.specials)
+    if (id < table_.vocabulary) none.push_back(id);
   if (unknown_ >= 0) none.push_back(unknown_);
   std::ranges::sort(none);
   none.erase(std::ranges::unique(none).begin(), none.end());

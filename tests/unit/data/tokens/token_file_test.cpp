@@ -95,7 +95,7 @@ TEST_F(TokenFiles, need_nothing_but_ids) {
   const auto set = open({{"ids", {{2, 2}, Ints{0, 7, 1, 0}}}});
   EXPECT_EQ(set.vocabulary(), 8);
   EXPECT_EQ(set.classes(), 1);
-  EXPECT_EQ(set.label(1), 0);
+  EXPECT_EQ(set.label(1), -1);  // never invented
   EXPECT_EQ(set.length(1), 2);
   EXPECT_FALSE(set.padded());
   EXPECT_THAT(set.words(), IsEmpty());
