@@ -67,8 +67,8 @@ class Dataset {
   virtual std::vector<std::string> words() const { return {}; }
   /// The index that stands for any other word, "<unk>"; -1: none.
   virtual int unknown_word() const { return -1; }
-  /// Indices that stand for no word in particular: those of padding, of unknown_word() and, in token files, of
-  /// the special tokens that the file names.
+  /// Indices that stand for no word in particular: those of padding, of unknown_word() and, in token files,
+  /// of the special tokens that the file names.
   virtual std::vector<int> placeholders() const { return {}; }
 
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }

@@ -323,7 +323,7 @@ std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& nam
   return words;
 }
 
-/// The ids that a file names as those that stand for no word; they need not occur in it. Empty if it names none.
+/// The ids that a file names as those that stand for no word; they need not occur in it. Empty: none.
 std::vector<int> specials_of(const Hdf5Arrays& file) {
   const std::string name = "specials";
   if (!file.has(name)) return {};

@@ -8,8 +8,8 @@
 //   features  (samples, tokens, inputs)  real numbers
 //   lengths   (samples)                  real tokens, 1..tokens; without it all are real
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
-//   labels    (samples)                  whole numbers from 0; in the group test also -1, "unlabelled"; without
-//                                        it no sample has a label
+//   labels    (samples)                  whole numbers from 0; in the group test also -1, "unlabelled";
+//                                        without it no sample has a label
 //   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
 //                                        ids, or the largest id and one
 //   specials  (any number)               ids that stand for no word (start, end, padding): never masked

@@ -85,7 +85,8 @@ TEST(Mnist, is_found_where_torchvision_and_kaggle_put_it) {
   const auto raw = folder / "MNIST" / "raw";
   fs::create_directories(raw);
   write_set(raw, 3, 3);
-  for (const auto& place : {folder.path(), folder / "MNIST", raw}) EXPECT_EQ(load(place)->size(), 3U) << place;
+  for (const auto& place : {folder.path(), folder / "MNIST", raw})
+    EXPECT_EQ(load(place)->size(), 3U) << place;
   const std::string name = "train-images-idx3-ubyte";
   fs::rename(raw / name, folder / "images");
   fs::create_directory(raw / name);

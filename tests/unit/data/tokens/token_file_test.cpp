@@ -148,6 +148,27 @@ TEST_F(TokenFiles, are_cut_where_that_is_asked_for) {
   EXPECT_EQ(TokenFile(asked).size(), 2U);
 }
 
+TEST_F(TokenFiles, have_samples_without_labels_only_in_a_test_split) {
+  const TokenArrays both{{"train/ids", {{2, 1}, Ints{1, 2}}},
+                         {"train/labels", {{2}, Ints{0, 1}}},
+                         {"test/ids", {{2, 1}, Ints{3, 2}}},
+                         {"test/labels", {{2}, Ints{-1, 2}}},
+                         {"specials", {{2}, Ints{3, 9}}}};
+  auto asked = spec(both);
+  asked.split = "test";
+  const TokenFile test(asked);
+  EXPECT_EQ(test.label(0), -1);
+  EXPECT_EQ(test.label(1), 2);
+  EXPECT_EQ(test.classes(), 3);
+  EXPECT_FALSE(test.one_split());
+  EXPECT_THAT(test.placeholders(), ElementsAre(3));  // 9 is no word of the data
+  EXPECT_THAT(refusal(with(both, "train/labels", {{2}, Ints{0, -1}})),
+              HasSubstr(called("train/labels") + " holds -1 (sample 1)"));
+  EXPECT_THAT(refusal({{"ids", {{2, 1}, Ints{1, 2}}}, {"labels", {{2}, Ints{-1, 0}}}}),
+              HasSubstr(called("labels") + " holds -1 (sample 0)"));
+  EXPECT_TRUE(open({{"ids", {{2, 1}, Ints{1, 2}}}}).one_split());
+}
+
 TEST_F(TokenFiles, have_two_splits_if_there_are_groups_of_these_names) {
   const TokenArrays both{{"train/ids", {{2, 2}, Ints{1, 2, 3, 9}}},
                          {"test/ids", {{1, 2}, Ints{4, 5}}},
