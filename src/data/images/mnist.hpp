@@ -43,8 +43,9 @@ class IdxFile {
   std::size_t header_ = 0;       ///< bytes of the header
 };
 
-/// The images of a split of MNIST or of a set in the same files (Fashion-MNIST, KMNIST, EMNIST), one byte
-/// per pixel in the memory of every rank. Images of EMNIST are as its files have them, rows and columns exchanged.
+/// The images of a split of MNIST, or of a set in the same files (Fashion-MNIST, KMNIST, EMNIST): one byte
+/// per pixel in the memory of every rank. Images of EMNIST are as its files have them, with rows and columns
+/// exchanged.
 class Mnist final : public ImageDataset {
  public:
   /// Looks in `directory` and in its folders mnist, raw and MNIST/raw for train-images-idx3-ubyte and
@@ -52,8 +53,8 @@ class Mnist final : public ImageDataset {
   /// train-images.idx3-ubyte, or each in a folder of its own name; else for another set there, such as
   /// FashionMNIST/raw, or emnist-letters-train-... and emnist-letters-test-.... If `directory` is no folder,
   /// its last part is what the names begin with: DIR/emnist-letters. Keeps the first `at_most` samples.
-  /// Throws BadInput if a file is missing or damaged, if there are several sets, images and labels differ in number,
-  /// images are not 28 x 28 or a label is not 0..61.
+  /// Throws BadInput if a file is missing or damaged, if there are several sets, if images and labels differ
+  /// in number, images are not 28 x 28 or a label is not 0..61.
   Mnist(const std::filesystem::path& directory, bool train, const ImageTokens& layout,
         std::size_t at_most = every_sample);
 
