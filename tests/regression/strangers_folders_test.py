@@ -103,7 +103,7 @@ class Cache(FolderOf):
         for split in ("train", "test"):
             names = [name for name in files if f"-{split}/" in name]
             # The members of scikit-learn's Bunch that matter here.
-            cache[split] = types.SimpleNamespace(filenames=[f"/home/someone/20news_home/{name}" for name in names],
+            cache[split] = types.SimpleNamespace(filenames=[f"/elsewhere/20news_home/{name}" for name in names],
                                                  data=[files[name].decode("latin-1") for name in names])
         self.put({"skl/20news-bydate_py3.pkz": codecs.encode(pickle.dumps(cache), "zlib_codec")})
         self.refused("20news", "skl", "20news-bydate_py3.pkz is the cache of scikit-learn, which is not read", "Folders of data sets")

@@ -213,7 +213,7 @@ SetPlace place_of_set(const fs::path& directory) {
   throw BadInput("data.directory = " + directory.string() + " holds several sets; set it to one of " + list);
 }
 
-/// What `directory` holds instead, for a message; empty if that is not known.
+/// Names a table of pixels in `directory`, for a message; empty if there is none.
 std::string tables_in(const fs::path& directory) {
   std::error_code problem;
   for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end;

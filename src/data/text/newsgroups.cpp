@@ -35,7 +35,7 @@ std::string unknown_group(const std::string& group) {
   return "holds the group '" + group + "', which is not one of the 20 newsgroups";
 }
 
-/// What `directory` holds instead, for a message: the cache of scikit-learn; empty if it is not there.
+/// Names the cache of scikit-learn in `directory`, for a message; empty if it is not there.
 std::string cache_in(const fs::path& directory) {
   std::error_code ignored;
   for (const fs::path& folder : {directory, directory / "20news"}) {
