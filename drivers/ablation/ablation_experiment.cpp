@@ -140,6 +140,9 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
 
   // The first training is built completely; for the other variants only the model can still be invalid.
   const TrainProblem first(settings_of(variants_.front(), seeds_.front()), context.comm);
+  if (first.members.testing.empty())
+    throw BadInput("data.set = " + first.test->name() +
+                   ": no test sample has a label, which the accuracy of an ablation needs; give them labels");
   for (const auto& variant : variants_) {
     const auto own = settings_of(variant, seeds_.front());
     const auto parameters = make_parameters(own, shape_of(*first.train), context.comm);

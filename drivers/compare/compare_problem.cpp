@@ -1,6 +1,9 @@
 #include "drivers/compare/compare_problem.hpp"
 
+#include <algorithm>
 #include <sstream>
+
+#include "base/error.hpp"
 
 namespace fluxformer {
 namespace {
@@ -35,6 +38,15 @@ const ComparedInput& CompareProblem::input_of(const std::string& model) const {
 
 std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, int capacity) const {
   return std::make_unique<ModelProbe>(parameters, line(), capacity, parameters.spec.cells, precision_);
+}
+
+void CompareProblem::require_labels(const std::string& purpose) const {
+  const auto without =
+      std::ranges::count_if(members(), [&](std::size_t member) { return data().label(member) < 0; });
+  if (without > 0)
+    throw BadInput("data.set = " + data().name() + ": " + std::to_string(without) + " of " +
+                   std::to_string(members().size()) + " samples have no label, which " + purpose +
+                   " needs; give the samples labels");
 }
 
 std::string CompareProblem::describe() const {

@@ -30,6 +30,8 @@ class CompareProblem {
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// Description in a few lines, for --validate and the log.
   std::string describe() const;
+  /// Throws BadInput if a sample has no label; `purpose`, such as "the loss", is what needs one.
+  void require_labels(const std::string& purpose) const;
 
   MPI_Comm comm() const { return comm_; }
   const ComparedModels& models() const { return models_; }

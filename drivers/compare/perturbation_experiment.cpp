@@ -101,7 +101,9 @@ perturbation::PerturbationPlan plan_of(const Settings& settings, const ComparePr
 class Perturbation final : public Comparison {
  public:
   Perturbation(const Settings& settings, const CompareProblem& problem)
-      : problem_(problem), plan_(plan_of(settings, problem)) {}
+      : problem_(problem), plan_(plan_of(settings, problem)) {
+    problem.require_labels("the accuracy");
+  }
 
   void begin(StudyRecord& record) override {
     record.samples(problem_.members());

@@ -273,6 +273,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                    ": second derivatives are computed in double; use double");
   if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
+  problem.require_labels("the loss");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
     const auto objective = objective_of(0, name, parameters);
@@ -300,6 +301,12 @@ void HessianOfModels::begin(StudyRecord& record) {
     record.axis(measured::block_probe, 1, block_probes_);
     record.axis(measured::block_step, 1, block_steps_);
   }
+  std::string rough;
+  for (const auto& [key, probes] :
+       {std::pair{"hessian.probes", density_.probes}, std::pair{"hessian.block_probes", block_probes_}})
+    if (probes > 0 && probes < hessian::variables::few_probes)
+      rough += (rough.empty() ? "" : ", ") + std::string(key) + " = " + std::to_string(probes);
+  if (!rough.empty()) record.note("", measured::rough_errors, rough);
   if (exact_) record.axis(measured::output, 1, problem_.data().classes() * problem_.samples().size());
   if (exact_ || (block_probes_ > 0 && block_steps_ > 0)) {
     record.note("", measured::lambda_0, comparison_.lambda_0);
@@ -421,7 +428,7 @@ void describe_hessian(io::Description& description) {
   std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
   compare::describe_comparison(description, "hessian",
                                {coordinates,
-                                {lambda_0, broadening},
+                                {lambda_0, broadening, rough_errors},
                                 {blocks, decoder::variables::block_sizes, stability_threshold},
                                 measures});
   description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"),

@@ -1,9 +1,12 @@
 #include "drivers/train/train_checks.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <set>
 #include <sstream>
-#include <string>
+#include <string_view>
+#include <unordered_set>
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -74,6 +77,95 @@ void require_memory_of_training(MPI_Comm comm, const Settings& settings, const P
                      std::to_string(kept.micro_batches) + " x " + std::to_string(kept.samples) +
                      " samples of a batch and " + std::to_string(kept.tokens) + " tokens",
                  giga * settings.real("run.memory"));
+}
+
+namespace {
+
+/// The classes that the samples `members` have.
+std::set<int> classes_of(const data::Dataset& data, const std::vector<std::size_t>& members) {
+  std::set<int> found;
+  for (const std::size_t index : members) found.insert(data.label(index));
+  return found;
+}
+
+/// The largest label of both splits and one: a model may have more outputs.
+int classes_in_labels(const data::Dataset& train, const data::Dataset& test) {
+  int largest = -1;
+  for (const auto* data : {&train, &test})
+    for (std::size_t index = 0; index < data->size(); ++index)
+      largest = std::max(largest, data->label(index));
+  return largest + 1;
+}
+
+}  // namespace
+
+std::vector<std::size_t> labelled_samples(const data::Dataset& data) {
+  std::vector<std::size_t> found;
+  for (std::size_t index = 0; index < data.size(); ++index)
+    if (data.label(index) >= 0) found.push_back(index);
+  return found;
+}
+
+void refuse_unfit_labels(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
+                         int outputs) {
+  const auto labelled = labelled_samples(train);
+  const std::string set = "data.set = " + train.name() + ": ";
+  if (labelled.empty())
+    throw BadInput(set +
+                   "the training samples have no labels, so that a classifier has nothing to learn; "
+                   "give them labels, or set train.objective = masked to learn the words");
+  const int classes = classes_in_labels(train, test);
+  const auto used = static_cast<int>(classes_of(train, labelled).size());
+  if (settings.word("train.loss") == "cross_entropy" && (used < 2 || train.classes() < 2))
+    throw BadInput(set + "all labels of the training samples are " +
+                   std::to_string(train.label(labelled.front())) +
+                   ", so that there is nothing to learn: train.loss = cross_entropy needs two classes at "
+                   "least; check the labels");
+  if (outputs < classes && used < classes - used)
+    throw BadInput(set + "only " + std::to_string(used) + " of " + std::to_string(classes) +
+                   " classes have training samples; labels count the classes 0, 1, 2, ...: number them so "
+                   "(years or other identifiers are no classes)");
+}
+
+std::string label_notes(const data::Dataset& train, const std::vector<std::size_t>& training,
+                        const data::Dataset& test) {
+  const int classes = classes_in_labels(train, test);
+  const auto used = classes_of(train, training);
+  std::ostringstream text;
+  if (const auto empty = classes - static_cast<int>(used.size()); empty > 0) {
+    constexpr int most_listed = 10;
+    text << '\n' << empty << " of " << classes << " classes have no training samples: class";
+    int listed = 0;
+    for (int c = 0; c < classes && listed < most_listed; ++c)
+      if (!used.contains(c)) text << (listed++ == 0 ? " " : ", ") << c;
+    if (empty > listed) text << " and " << empty - listed << " more";
+    if (!used.contains(0)) text << " (labels count from 0)";
+  }
+  if (train.classes() > classes)
+    text << "\nthe model has " << train.classes() << " outputs, the labels are " << classes - 1 << " at most";
+  const auto labelled = labelled_samples(test);
+  if (const auto without = test.size() - labelled.size(); without == test.size())
+    text << "\nthe test samples have no labels: no test accuracy is possible";
+  else if (without > 0)
+    text << '\n' << without << " of " << test.size() << " test samples have no label and are left out";
+  return text.str();
+}
+
+std::size_t copies_of(const data::Dataset& train, const std::vector<std::size_t>& training,
+                      const data::Dataset& data, const std::vector<std::size_t>& members) {
+  const auto key = [](const data::Dataset& of, std::size_t index) {
+    std::vector<double> tokens(static_cast<std::size_t>(of.tokens_x() * of.tokens_y()) *
+                               static_cast<std::size_t>(of.features()));
+    of.tokens(index, tokens.data());
+    // Padding does not count.
+    const auto real = static_cast<std::size_t>(of.length(index)) * static_cast<std::size_t>(of.features());
+    const std::string_view bytes(reinterpret_cast<const char*>(tokens.data()), real * sizeof(double));
+    return std::hash<std::string_view>{}(bytes);  // 64 bits: two samples share one with chance 1e-19
+  };
+  std::unordered_set<std::size_t> known;
+  for (const std::size_t index : training) known.insert(key(train, index));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(members, [&](std::size_t index) { return known.contains(key(data, index)); }));
 }
 
 double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line) {

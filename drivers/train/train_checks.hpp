@@ -2,6 +2,10 @@
 
 // Checks before a training: keys that a march through depth does not support, and unstable steps.
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "mesh/token_line.hpp"
@@ -17,6 +21,25 @@ void refuse_what_training_ignores(const Settings& settings);
 /// Throws BadInput for mesh.tokens_* that differ from the token lattice of the data, which the data alone
 /// determine. Not collective.
 void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
+
+/// The samples of a data set that have a label, in order. Not collective.
+std::vector<std::size_t> labelled_samples(const data::Dataset& data);
+
+/// Throws BadInput if a classifier cannot learn from the labels of `train`: none at all, with cross entropy a
+/// single class or a single output, or more than half of the classes of a new head without training samples.
+/// `outputs` are those of the model in model.file; 0: none. Not collective.
+void refuse_unfit_labels(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
+                         int outputs);
+
+/// Lines that say which classes have no samples among `training`, and how many samples of `test` have no
+/// label; empty if there is nothing to say. Not collective.
+std::string label_notes(const data::Dataset& train, const std::vector<std::size_t>& training,
+                        const data::Dataset& test);
+
+/// Number of samples `members` of `data` whose tokens are those of a sample among `training` of `train`.
+/// O(tokens) time; not collective.
+std::size_t copies_of(const data::Dataset& train, const std::vector<std::size_t>& training,
+                      const data::Dataset& data, const std::vector<std::size_t>& members);
 
 /// The largest kappa for which explicit steps through depth are stable, kappa (h/c) axes <= 1/2
 /// (docs/model.md section 3); infinite for implicit ones. Throws BadInput if some of `parameters` is larger.

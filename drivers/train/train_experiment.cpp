@@ -110,7 +110,11 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
     text << std::fixed << "\nepoch " << epoch << ": loss " << std::setprecision(4) << report.train.loss
          << std::setprecision(2) << ", accuracy " << 100 * report.train.correct << " % training, ";
     if (!problem_.members.validation.empty()) text << 100 * report.validation.correct << " % validation, ";
-    text << 100 * report.test.correct << " % test\n";
+    if (problem_.members.testing.empty())
+      text << "no labels to test on\n";
+    else
+      text << 100 * report.test.correct
+           << (problem_.test->one_split() ? " % test (training samples)\n" : " % test\n");
     std::cerr << text.str();
   }
   frame_.timed("output", [&] {
@@ -145,7 +149,13 @@ std::string TrainExperiment::summary(const TrainRecord& record) const {
   std::ostringstream text;
   text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
        << frame_.seconds() << " s";
-  text << std::fixed << std::setprecision(2) << "; test accuracy "
+  if (problem_.members.testing.empty()) {
+    text << "; no test accuracy, since no test sample has a label";
+    return text.str();
+  }
+  text << std::fixed << std::setprecision(2)
+       << (problem_.test->one_split() ? "; no test split: accuracy on the training samples "
+                                      : "; test accuracy ")
        << 100 * record.test_accuracy(problem_.epochs) << " %";
   if (best_epoch_ > 0)
     text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
@@ -202,9 +212,10 @@ Report TrainExperiment::run() {
 void describe_train(io::Description& description) {
   io::describe_archive(description);
   description.variables("/", {axes::step, axes::epoch});
-  description.attributes(course::group, {course::samples, course::validation_samples, course::test_samples,
-                                         course::trained_parameters, course::baseline_accuracy,
-                                         course::unigram_accuracy, course::bigram_accuracy});
+  description.attributes(
+      course::group, {course::samples, course::validation_samples, course::test_samples, course::test_split,
+                      course::trained_parameters, course::baseline_accuracy, course::unigram_accuracy,
+                      course::bigram_accuracy});
   for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
   for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
   model_file::describe(description);

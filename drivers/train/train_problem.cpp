@@ -22,33 +22,43 @@ RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
           std::max(1, settings.count("mesh.ranks_depth"))};
 }
 
-/// Draws as many samples of `data` as `key` says (0: all), by the seed: files may be sorted by class.
-std::vector<std::size_t> drawn_members(const data::Dataset& data, const Settings& settings, const char* key,
-                                       const char* purpose) {
+std::vector<std::size_t> every_sample(const data::Dataset& data) {
+  std::vector<std::size_t> all(data.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// Draws as many of `samples` as `key` says (0: all), by the seed: files may be sorted by class.
+std::vector<std::size_t> drawn_members(const std::vector<std::size_t>& samples, const std::string& data,
+                                       const Settings& settings, const char* key, const char* purpose) {
   const long wanted = settings.integer(key);
-  if (wanted > static_cast<long>(data.size()))
-    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
-                   std::to_string(data.size()) + " samples");
-  if (wanted == 0) {
-    std::vector<std::size_t> all(data.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return all;
-  }
-  auto drawn = shuffled(data.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
-  drawn.resize(wanted);
+  if (wanted > std::ssize(samples))
+    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data + " has " +
+                   std::to_string(samples.size()) + " samples");
+  if (wanted == 0) return samples;
+  std::vector<std::size_t> drawn;
+  for (const std::size_t place :
+       shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0))
+    if (std::ssize(drawn) < wanted) drawn.push_back(samples[place]);
   return drawn;
 }
 
-Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test) {
+Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
+                     int outputs) {
+  const bool labels = !guesses_words(settings);
+  if (labels) refuse_unfit_labels(settings, train, test, outputs);
   Members members;
-  const auto drawn = drawn_members(train, settings, "train.samples", "training");
+  const auto drawn = drawn_members(every_sample(train), train.name(), settings, "train.samples", "training");
   const auto apart =
       static_cast<std::size_t>(settings.real("train.validation") * static_cast<double>(drawn.size()));
   const auto order =
       shuffled(drawn.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), "validation", 0);
   for (std::size_t j = 0; j < order.size(); ++j)
     (j < apart ? members.validation : members.training).push_back(drawn[order[j]]);
-  members.testing = drawn_members(test, settings, "train.test_samples", "testing");
+  const auto testing = labels ? labelled_samples(test) : every_sample(test);
+  // Without labels there is nothing to draw from.
+  if (!testing.empty())
+    members.testing = drawn_members(testing, test.name(), settings, "train.test_samples", "testing");
   return members;
 }
 
@@ -129,7 +139,7 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
       ranks(checked_rank_layout(settings, world)),
       train(open_data(settings, "train", known_input(settings, world), world)),
       test(open_data(settings, "test", known_input(*train), world)),
-      members(draw_members(settings, *train, *test)),
+      members(draw_members(settings, *train, *test, known_input(settings, world).sizes.classes)),
       masked(make_masked(settings, *train, members)),
       teacher_parameters(read_teacher(settings, *train, masked, world)),
       start(starting_model(
@@ -154,6 +164,10 @@ TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
               trainer_settings(world, settings, parameters, line, diffuses_somewhere(world, *model),
                                total_steps())) {
   parameters.spec.cells = depth.cells;
+  if (train->name() == "tokens") {
+    copies.validation = copies_of(*train, members.training, *train, members.validation);
+    if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
+  }
   measure_baselines();
 }
 
@@ -164,11 +178,11 @@ void TrainProblem::measure_baselines() {
       samples(*train, members.validation);  // refuses unusable samples now, not after an epoch
     return;
   }
-  if (!has_baseline(*train)) return;
+  if (members.testing.empty() || !has_baseline(*train)) return;
   baseline = collectively(comm, [&] {
     data::NaiveBayes bayes(0.1);
-    bayes.fit(*train);
-    return bayes.accuracy(*test);
+    bayes.fit(*train, members.training);
+    return bayes.accuracy(*test, members.testing);
   });
 }
 
@@ -225,6 +239,35 @@ Batch TrainProblem::batch(long step) {
   return batch;
 }
 
+std::string TrainProblem::describe_samples() const {
+  std::ostringstream text;
+  if (const auto left = std::ssize(members.training) % batches.global(); left > 0)
+    text << "\neach epoch leaves out " << left << " of " << members.training.size()
+         << " training samples, others each time: batches are whole (train.batch = " << batches.global()
+         << ")";
+  if (!masked) text << label_notes(*train, members.training, *test);
+  if (train->one_split() && !members.testing.empty())
+    text << "\nno test split: these are the training samples, and so the test accuracy is that of samples "
+            "that were trained on";
+  if (copies.validation > 0)
+    text << '\n'
+         << copies.validation << " of " << members.validation.size()
+         << " validation samples have the same tokens as a training sample";
+  if (copies.testing > 0)
+    text << '\n'
+         << copies.testing << " of " << members.testing.size()
+         << " test samples have the same tokens as a training sample";
+  if (masked && train->words().empty()) {
+    const auto spared = train->placeholders().size();
+    text << "\nthe file has no words: which ids are special tokens or padding is not known; ";
+    if (spared > 0)
+      text << "the " << spared << " that its specials name are not masked, all others are";
+    else
+      text << "all are masked and guessed (give `fluxformer tokens` the words, or --specials)";
+  }
+  return text.str();
+}
+
 std::string TrainProblem::describe() const {
   std::ostringstream text;
   const auto& spec = parameters.spec;
@@ -248,7 +291,11 @@ std::string TrainProblem::describe() const {
          << " samples, of which stages wait for the others " << std::setprecision(3)
          << 100 * bubble(ranks.stages, through_stages.micro_batches) << " % of a step at least";
   }
-  if (baseline) text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the test texts";
+  text << describe_samples();
+  if (baseline)
+    text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the same "
+         << members.testing.size() << (train->one_split() ? " training texts" : " test texts")
+         << ", after the same " << members.training.size() << " training texts";
   if (guesses)
     text << "\nof the masked test words the most frequent word is " << 100 * guesses->unigram
          << " %, the bigram guess " << 100 * guesses->bigram << " %";

@@ -23,6 +23,12 @@ struct Members {
   std::vector<std::size_t> training, validation, testing;
 };
 
+/// Number of samples whose tokens are those of a training sample, too.
+struct Copies {
+  std::size_t validation = 0;
+  std::size_t testing = 0;
+};
+
 /// A march and an evaluator with room for the activations of one micro-batch.
 struct Slot {
   std::unique_ptr<DepthMarch> march;
@@ -49,7 +55,7 @@ class TrainProblem {
   const long epochs;
   RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
-  Members members;
+  Members members;                               ///< those to test on have labels, unless words are guessed
   std::optional<MaskedTraining> masked;          ///< present if train.objective = masked
   std::optional<Parameters> teacher_parameters;  ///< absent without distillation
   /// The model before the training. `parameters` are those that are trained, of this rank's stage.
@@ -68,7 +74,8 @@ class TrainProblem {
   std::unique_ptr<Distillation> distillation;  ///< null without distillation
   std::vector<Slot> slots;
   Trainer trainer;
-  std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same tokens
+  std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same samples
+  Copies copies;                   ///< of token files only
   std::optional<CountedGuesses> guesses;  ///< shares of counting guesses; present for masked words
 
  private:
@@ -78,6 +85,7 @@ class TrainProblem {
   std::vector<Slot> make_slots(const Settings& settings);
   Pipeline make_pipeline() const;
   void measure_baselines();
+  std::string describe_samples() const;
 };
 
 }  // namespace fluxformer

@@ -203,6 +203,7 @@ io::HistoryHeader TrainRecord::header() const {
   head.of_group = {{course::samples, static_cast<long>(problem_.members.training.size())},
                    {course::validation_samples, static_cast<long>(problem_.members.validation.size())},
                    {course::test_samples, static_cast<long>(problem_.members.testing.size())},
+                   {course::test_split, std::string(problem_.test->one_split() ? "none" : "own")},
                    {course::trained_parameters, problem_.trainer.trained()}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
   if (problem_.guesses) {

@@ -10,9 +10,11 @@ inline constexpr const char* group = "/training";
 
 inline const io::Attribute samples{"samples", "training samples"},
     validation_samples{"validation_samples", "samples held out for validation"},
-    test_samples{"test_samples", "samples of the test set"},
+    test_samples{"test_samples", "samples of the test set that have a label"},
+    test_split{"test_split", "own, or none: the test samples are the training samples"},
     trained_parameters{"trained_parameters", "number of trained parameters"},
-    baseline_accuracy{"baseline_accuracy", "test accuracy of a naive Bayes classifier (text only)"},
+    baseline_accuracy{"baseline_accuracy",
+                      "test accuracy of a naive Bayes classifier on the same samples (text only)"},
     unigram_accuracy{"unigram_accuracy",
                      "share of the masked test words that are the most frequent word (masked words only)"},
     bigram_accuracy{

@@ -34,8 +34,10 @@ class Dataset {
   virtual std::size_t size() const = 0;
   /// Number of labels.
   virtual int classes() const = 0;
-  /// The label of a sample, 0..classes() - 1.
+  /// The label of a sample, 0..classes() - 1; -1: it has none (token files only).
   virtual int label(std::size_t index) const = 0;
+  /// True if the training and the test split are the same samples (a token file without splits).
+  virtual bool one_split() const { return false; }
 
   /// Sizes of the token lattice; a line has tokens_y() = 1.
   virtual int tokens_x() const = 0;
@@ -67,7 +69,8 @@ class Dataset {
   virtual std::vector<std::string> words() const { return {}; }
   /// The index that stands for any other word, "<unk>"; -1: none.
   virtual int unknown_word() const { return -1; }
-  /// Indices that stand for no word in particular: those of padding and of unknown_word().
+  /// Indices that stand for no word in particular: those of padding, of unknown_word() and, in token files,
+  /// of the special tokens that the file names.
   virtual std::vector<int> placeholders() const { return {}; }
 
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }

@@ -11,9 +11,9 @@ namespace fluxformer::data {
 
 /// The data set called `spec.name`:
 ///   "digits"      synthetic pen-stroke digits drawn from `seed`
-///   "mnist"       the IDX files (gzip'd or not) in `directory` or `directory`/mnist
-///   "omniglot"    handwritten characters, from the zip in `directory` or `directory`/omniglot; also
-///                 "omniglot_small1", "omniglot_small2" and "omniglot_evaluation": its other zips
+///   "mnist"       the IDX files (gzip'd or not) of MNIST, or of a set in its form, in or below `directory`
+///   "omniglot"    handwritten characters, from the zip (or its unpacked folder) in or below `directory`;
+///                 also "omniglot_small1", "omniglot_small2" and "omniglot_evaluation": its other zips
 ///   "20news"      posts of 20 newsgroups, from the tar.gz or its tree in `directory` or `directory`/20news
 ///   "topics"      synthetic texts drawn from `seed`
 ///   "tokens"      what another program has made, from the token file `file` (HDF5)

@@ -25,6 +25,8 @@ class Batches {
 
   /// Number of whole batches in an epoch. Samples that are left over are used in other epochs.
   long per_epoch() const { return std::ssize(members_) / global_; }
+  /// Number of samples in a batch of all replicas.
+  int global() const { return global_; }
   /// Number of samples in a batch of this replica, fillers included: the largest share of any replica.
   int capacity() const;
   /// This replica's share of the batch of step 0, 1, ...: each sample has the weight 1 / global; samples of

@@ -25,7 +25,7 @@ void use_samples(const data::Dataset& data) {
   std::vector<double> tokens(numbers);
   for (std::size_t k = 0; k < data.size(); ++k) {
     data.tokens(k, tokens.data());
-    if (data.label(k) < 0 || data.label(k) >= data.classes()) throw std::logic_error("a label out of range");
+    if (data.label(k) < -1 || data.label(k) >= data.classes()) throw std::logic_error("a label out of range");
   }
 }
 

@@ -109,7 +109,7 @@ class Texts(TokensTest):
                  ("lines.txt", (*words, "--labels", self.path("one.txt")), "one.txt: 1 labels for 2 samples"),
                  ("lines.txt", (*words, "--labels", self.path("hole.txt")), "hole.txt: line 2 is empty"),
                  ("lines.txt", (*words, "--test-labels", self.path("one.txt")), "--test-labels goes with"),
-                 ("lines.txt", (*words, "--labels", self.path("one.txt"), "--test", self.path("bare.txt")), "--test-labels goes with")]
+                 ("lines.txt", (*words, "--labels", self.path("one.txt"), "--test-labels", self.path("one.txt")), "--test-labels goes with")]
         for name, options, part in cases:
             with self.subTest(part):
                 self.assert_refused(call("tokens", self.path(name), "--output", self.output, *options), part)

@@ -87,7 +87,7 @@ class Learning(TrainTest):
         self.assertEqual(len(words), len(set(words)))
         self.assertEqual(file["model/embedding/words"].shape, (len(words), 8))
         baseline = file["training"].attrs["baseline_accuracy"]
-        self.assertGreater(baseline, 0.6)
+        self.assertGreater(baseline, 0.35)  # of the samples of the model; chance: 0.25
         self.assertIn(f"naive Bayes on the same tokens: {100 * baseline:.6g} %", end.err)
         self.assertGreater(file["training/test_accuracy"][-1], 0.35)  # chance: 0.25
         # evolve on such texts, and a vocabulary of another size is refused.

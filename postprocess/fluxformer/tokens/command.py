@@ -8,14 +8,16 @@ A vocabulary has one word per line in the order of their numbers, or is a JSON o
 becomes <unk> or [UNK], which it must have then; more than half is a warning. Vocabularies of pieces of words need their tokeniser: with the
 marks Ġ, ▁ or </w> they are refused here, with ## if more than half of the words are unknown.
 
-Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long each is. --labels has a class per line, a number
-from 0 or a name. --test and --test-labels are samples of their own for testing; without them the same samples serve both.
+Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long each is. --labels has a class per line: numbers
+from 0, or names. --test and --test-labels are samples of their own for testing, the label -1 being that of a sample without one; without
+--test the same samples serve both. --specials lists words that are never masked, such as start, end and padding (numbers, if there is no
+vocabulary); words in [] or <> need not be listed.
 
 An .npz holds, for numpy.savez(path, ids=..., lengths=...):
     ids        samples x tokens, whole numbers from 0     or     features    samples x tokens x numbers (patches of an image, say)
     lengths    samples: how many tokens are real; without it all are          segments    samples x tokens, from 0, beside ids
     attention_mask    samples x tokens, instead of lengths: 1 for real tokens, 0 for padding behind them
-    labels     samples: classes from 0                                        words, label_names    texts
+    labels     samples: classes from 0 (test/labels: -1 for none)             words, label_names    texts
 and train/ids, test/ids, ... instead, if there are samples for testing. input_ids and token_type_ids are other names of ids and segments.
 Padding stands on the right; samples that end with [PAD] or the like without lengths or attention_mask are refused.
 
@@ -33,6 +35,7 @@ Ends with status 2 and one message if the samples do not hold together, with sta
 from __future__ import annotations
 
 import argparse
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -44,7 +47,7 @@ from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import listed, read_npz
 from fluxformer.tokens.padding import is_padding
-from fluxformer.tokens.token_file import OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, notes_on, write_samples
+from fluxformer.tokens.token_file import LARGEST, OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, label_notes, notes_on, special_ids, write_samples
 from fluxformer.tokens.unknown_words import UNKNOWN, about_unknown, refuse_marked_pieces
 from fluxformer.words import listed_words, read_texts, read_words
 
@@ -114,16 +117,56 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
     return Encoded(samples, total, unknown, others)
 
 
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WHOLE = re.compile(r"[+-]?\d+")
+
+
 def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-    """The classes of each file, and their names if they have some."""
+    """Reads the classes of training samples and, from a second file, of test samples.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        One or two texts with a label per line: whole numbers from 0, which stay as they are, or names. A test sample may have the label -1:
+        it has none.
+
+    Returns
+    -------
+    labels : list of list of int
+        The classes, a list per file.
+    names : list of str
+        The names of the classes: those of the training samples in alphabetical order, then those that only test samples have; empty for
+        numbers.
+
+    Raises
+    ------
+    RunError
+        If a label is empty, no whole number or out of range, if -1 is the label of a training sample, or numbers and names are mixed.
+    """
     lines = [[unicodedata.normalize("NFC", line.strip()) for line in read_texts(path)] for path in paths]
-    for path, words in zip(paths, lines):
-        if "" in words:
-            raise RunError(f"{path}: line {words.index('') + 1} is empty: a label per line")
-    if all(word.isdecimal() and len(word) < 10 for words in lines for word in words):
+    places = [(word, f"{path}, line {number}", split > 0)
+              for split, (path, words) in enumerate(zip(paths, lines)) for number, word in enumerate(words, start=1)]
+    for word, place, test in places:
+        if not word:
+            raise RunError(f"{place.replace(', line', ': line')} is empty: a label per line")
+        if WHOLE.fullmatch(word) and int(word) == -1 and not test:
+            raise RunError(f"label -1 ({place}): classes count from 0; -1 usually means unlabelled, which only samples for testing may be; "
+                           "leave these lines out of both files, or leave --labels out if no sample has a label")
+    known = [(word, place) for word, place, test in places if not (test and WHOLE.fullmatch(word) and int(word) == -1)]
+    numbers = [one for one in known if NUMBER.fullmatch(one[0])]
+    others = [one for one in known if not NUMBER.fullmatch(one[0])]
+    if numbers and others:
+        raise RunError(f"labels are whole numbers or names, not both: {numbers[0][0]} ({numbers[0][1]}) is a number, {others[0][0]!r} "
+                       f"({others[0][1]}) is not; name all classes, or number all from 0")
+    for word, place in numbers:
+        if not WHOLE.fullmatch(word) or not 0 <= int(word) <= LARGEST:
+            raise RunError(f"label {word} ({place}): classes are whole numbers from 0, or names")
+    if not others:
         return [[int(word) for word in words] for words in lines], []
-    names = sorted({word for words in lines for word in words})
-    return [[names.index(word) for word in words] for words in lines], names
+    train, *rest = lines
+    names = sorted(set(train)) + sorted({word for words in rest for word in words} - set(train) - {"-1"})
+    order = {name: number for number, name in enumerate(names)}
+    return [[order.get(word, -1) for word in words] for words in lines], names
 
 
 PADDING = ("[PAD]", "<pad>")
@@ -136,7 +179,7 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
         raise RunError(f"{options.input}: --words names the vocabulary of a text")
     if options.length is not None and options.length < 1 + bool(options.first) + bool(options.last):
         raise RunError(f"--length {options.length}: too short for a sample")
-    if bool(options.test_labels) != bool(options.test and options.labels):
+    if options.test_labels and not (options.test and options.labels):
         raise RunError("--test-labels goes with --test and --labels")
     words = read_words(options.words)
     refuse_marked_pieces(options.words, words)
@@ -155,11 +198,11 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
     for number, (place, (samples, *_)) in enumerate(zip(("train/", "test/") if options.test else ("",), encoded)):
         arrays: dict[str, Any] = {"ids": np.array([sample + [filling] * (wide - len(sample)) for sample in samples]),
                                   "lengths": np.array([len(sample) for sample in samples])}
-        if labels:
+        if number < len(labels):
             if len(labels[number]) != len(samples):
                 raise RunError(f"{(options.labels, options.test_labels)[number]}: {len(labels[number])} labels for {len(samples)} samples")
             arrays["labels"] = np.array(labels[number])
-        splits[place] = checked_samples(f"{paths[number]}: ", arrays)
+        splits[place] = checked_samples(f"{paths[number]}: ", arrays, test=place == "test/")
     return splits, words, names
 
 
@@ -192,7 +235,7 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
     for name, array in arrays.items():
         place, short = known[name]
         splits[place][short] = array
-    samples = {place: checked_samples(f"{options.input}: {place}", one, words=texts["words"]) for place, one in splits.items()}
+    samples = {place: checked_samples(f"{options.input}: {place}", one, words=texts["words"], test=place == "test/") for place, one in splits.items()}
     for note in notes_on(options.input, samples, texts["words"]):
         print(f"warning: {note}")
     return samples, texts["words"], texts["label_names"]
@@ -210,6 +253,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--length", type=int, metavar="N", help="number of tokens to which samples are cut")
     parser.add_argument("--test", metavar="FILE", help="another text, of samples for testing")
     parser.add_argument("--test-labels", metavar="FILE", help="classes of the samples for testing, as --labels")
+    parser.add_argument("--specials", nargs="+", metavar="WORD", default=[], help="words that are never masked; numbers without a vocabulary")
     parser.add_argument("--overwrite", action="store_true", help="replace TOKENS.h5 if it is there")
     return parser.parse_args(arguments)
 
@@ -220,7 +264,9 @@ def main(arguments: list[str]) -> None:
     read = [options.input, options.words, options.labels, options.test, options.test_labels]
     refuse_place(options.output, tuple(filter(None, read)), options.overwrite)
     splits, words, names = (_from_npz if options.input.lower().endswith(".npz") else _from_text)(options)
-    write_samples(options.output, splits, words, names)
+    write_samples(options.output, splits, words, names, special_ids(options.input, options.specials, words))
+    for note in label_notes(splits, names):
+        print(f"{options.output}: {note}")
     shapes = {place: split["ids" if "ids" in split else "features"].shape for place, split in splits.items()}
     said = ", ".join(f"{place.rstrip('/')} {shape[0]} samples".strip() for place, shape in shapes.items())
     print(f"{options.output}: {said} of {next(iter(shapes.values()))[1]} tokens, {len(words) or 'no list of'} words")

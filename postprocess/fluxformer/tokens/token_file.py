@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,7 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
 def write_token_file(path: str, *, ids: Any = None, features: Any = None, lengths: Any = None, segments: Any = None, labels: Any = None,
                      attention_mask: Any = None, input_ids: Any = None, token_type_ids: Any = None,
                      words: Sequence[str] | Mapping[str, int] = (), label_names: Sequence[str] | Mapping[str, int] = (),
-                     test: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
+                     test: Mapping[str, Any] | None = None, specials: Sequence[int | str] = (), overwrite: bool = False) -> None:
     """Writes samples that the program reads with data.set = tokens.
 
     Parameters
@@ -69,7 +70,8 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     segments : as `ids`
         Segment of each word, [sample, token], from 0 (which sentence of a pair).
     labels : array of whole numbers
-        Classes from 0, [sample] (default: a single class).
+        Classes from 0, [sample] (default: the samples have no labels). Of `test` also -1: this sample has none.
+        What is odd in them (classes without training samples, test samples without labels) is a UserWarning.
     attention_mask : as `ids`
         Instead of `lengths`: 1 for real tokens, 0 for padding behind them, [sample, token].
     input_ids, token_type_ids :
@@ -80,6 +82,8 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
         Names of the classes, for figures.
     test : mapping
         Samples for testing, by the names above (ids, labels, ...). Without it the same samples serve both.
+    specials : sequence of int or str
+        Numbers (or, beside `words`, words) that stand for no word, such as start, end and padding: they are never masked.
     overwrite : bool
         True: a file that is there is replaced.
 
@@ -101,10 +105,74 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
     vocabulary, names = listed_words(path, words, "words"), listed_words(path, label_names, "label_names")
     wide = max(_longest(one.get(name)) for one in splits.values() for name in ("ids", "input_ids"))
-    samples = {place: checked_samples(f"{path}: {place}", one, wide, vocabulary) for place, one in splits.items()}
-    write_samples(path, samples, vocabulary, names)
-    for note in notes_on(path, samples, vocabulary):
+    samples = {place: checked_samples(f"{path}: {place}", one, wide, vocabulary, place == "test/") for place, one in splits.items()}
+    write_samples(path, samples, vocabulary, names, special_ids(path, specials, vocabulary))
+    for note in (*notes_on(path, samples, vocabulary), *(f"{path}: {note}" for note in label_notes(samples, names))):
         warnings.warn(note, stacklevel=2)
+
+
+def special_ids(path: str, specials: Sequence[int | str], words: Sequence[str]) -> list[int]:
+    """The numbers of the words that stand for none.
+
+    Parameters
+    ----------
+    path : str
+        The file in the message of a RunError: for a word that is not among `words`, and for what is no whole number from 0.
+    specials : sequence of int or str
+        Numbers; texts are words, or numbers if there are no `words`.
+    words : sequence of str
+        The vocabulary; empty: unknown.
+    """
+    numbers = {word: number for number, word in enumerate(words)}
+    found = []
+    for one in specials:
+        if isinstance(one, str) and words:
+            if one not in numbers:
+                raise RunError(f"{path}: the special {one!r} is not in the vocabulary")
+            found.append(numbers[one])
+            continue
+        try:
+            found.append(int(one))
+        except ValueError:
+            raise RunError(f"{path}: the special {one!r} is not a number; without a vocabulary specials are numbers of words") from None
+        if not 0 <= found[-1] <= LARGEST:
+            raise RunError(f"{path}: the special {one} must be 0 to {LARGEST}")
+    return found
+
+
+def label_notes(splits: Mapping[str, Samples], label_names: Sequence[str]) -> list[str]:
+    """What a reader should know of the labels of checked samples: classes without training samples, and test samples without labels.
+
+    Parameters
+    ----------
+    splits : mapping
+        The splits "", or "train/" and "test/".
+    label_names : sequence of str
+        Names of the classes; empty: they have none.
+
+    Returns
+    -------
+    list of str
+        A sentence each.
+    """
+    train, test = (splits.get(place, {}).get("labels") for place in ("" if "" in splits else "train/", "test/"))
+    notes = []
+    if train is not None:
+        classes = max(len(label_names), *(int(one.max()) + 1 for one in (train, test) if one is not None))
+        used = set(train.tolist())
+        if empty := classes - len(used):
+            first = list(itertools.islice((number for number in range(classes) if number not in used), 10))
+            named = ", ".join(repr(label_names[number]) if len(label_names) else str(number) for number in first)
+            more = f" and {empty - len(first)} more" if empty > len(first) else ""
+            notes.append(f"{empty} of {classes} classes have no training samples: {named}{more}; the labels of the training samples are "
+                         f"{min(used)} to {max(used)}, and classes count from 0")
+        if 2 * empty > classes:
+            notes.append("more than half of the classes are empty: train refuses to make a classifier for them; number the classes 0, 1, 2, ...")
+    if "test/" in splits and train is not None:
+        without = len(next(iter(splits["test/"].values()))) if test is None else int((test < 0).sum())
+        if without:
+            notes.append(f"{without} test samples have no labels: they cannot have a test accuracy")
+    return notes
 
 
 def _longest(rows: Any) -> int:
@@ -147,9 +215,20 @@ def _whole(what: str, array: Any, shape: tuple[int, ...], least: int, most: int 
     return array.astype(np.int32)
 
 
-def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: Sequence[str] = ()) -> Samples:
-    """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. RunError if they
-    do not hold together, or end with one of the `words` for padding; it names them with `place` in front."""
+def _labels(place: str, array: Any, shape: tuple[int, ...], test: bool) -> np.ndarray:
+    """Labels; -1, "unlabelled", is for test samples only."""
+    if test:
+        return _whole(f"{place}labels", array, shape, -1)
+    array = np.asarray(array)
+    if array.dtype.kind in "iu" and array.shape == shape and -1 in array:
+        raise RunError(f"{place}labels holds -1 (sample {int(np.flatnonzero(array == -1)[0])}): classes count from 0; -1 usually means "
+                       "unlabelled, which only samples for testing may be; leave these samples out, or leave out labels if none has one")
+    return _whole(f"{place}labels", array, shape, 0)
+
+
+def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: Sequence[str] = (), test: bool = False) -> Samples:
+    """The arrays of a split, as they are stored; lists are padded to `wide` tokens at least. Labels of a `test` split may be -1. RunError if
+    they do not hold together, or end with one of the `words` for padding; it names them with `place` in front."""
     arrays = {name: array for name, array in given.items() if array is not None}
     for theirs, name in OF_TOKENISERS.items():
         if theirs in arrays:
@@ -199,11 +278,12 @@ def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: 
     if "ids" in found:
         refuse_padding(place, found["ids"], found.get("lengths"), words, known)
     if "labels" in arrays:
-        found["labels"] = _whole(f"{place}labels", arrays["labels"], shape[:1], 0)
+        found["labels"] = _labels(place, arrays["labels"], shape[:1], test)
     return found
 
 
-def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str], label_names: Sequence[str]) -> None:
+def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str], label_names: Sequence[str],
+                  specials: Sequence[int] = ()) -> None:
     """Writes a file of splits ("", or "train/" and "test/"). RunError if their tokens differ, or their numbers have no word or name;
     OSError if it cannot be written."""
     first = next(iter(splits.values()))
@@ -216,6 +296,8 @@ def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str]
                 raise RunError(f"{path}: {place}{name} holds {split[name].max()}, but there are {len(texts)} {what}")
     if len(words) and "ids" not in first:
         raise RunError(f"{path}: words need ids")
+    if len(specials) and "ids" not in first:
+        raise RunError(f"{path}: specials need ids: they are numbers of words")
     with writing(path) as part, h5py.File(part, "w") as file:
         file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         file.attrs["command_line"] = " ".join(sys.argv)
@@ -223,6 +305,8 @@ def write_samples(path: str, splits: Mapping[str, Samples], words: Sequence[str]
             for name, array in split.items():
                 file[place + name] = array
                 part.check()
+        if len(specials):
+            file["specials"] = np.array(specials, np.int32)
         for name, texts in (("words", words), ("label_names", label_names)):
             if len(texts):
                 file.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())

@@ -222,6 +222,8 @@ def _scale(training: Training) -> str:
     words = []
     if "samples" in training.facts:
         words.append(f"{training.facts['samples']:,} samples")
+    if training.facts.get("test_split") == "none":
+        words.append("no test split (the test samples are these)")
     if "trained_parameters" in training.facts:
         words.append(f"{training.facts['trained_parameters']:,} parameters")
     speed = training.steps("samples_per_second")

@@ -15,6 +15,12 @@ inline const io::Variable eigenvalue = io::index("eigenvalue", "eigenvalue, coun
                           lanczos_step = io::index("lanczos_step", "node of a quadrature, counted from 1"),
                           block = io::index("<model>_block", "block of parameters, in the order of `blocks`"),
                           other_block = io::index("<model>_other_block", "the same, of columns");
+/// With fewer random vectors than this a standard error, which is their spread, is itself uncertain by more
+/// than a quarter: its relative standard deviation is [2 (n - 1)]^-1/2 for n of them.
+inline constexpr int few_probes = 8;
+inline const io::Attribute rough_errors{"rough_errors",
+                                        "keys with fewer than 8 random vectors: the standard errors, which "
+                                        "are their spread, are rough; absent: none"};
 inline const io::Attribute blocks{"blocks", "names of the blocks of parameters, a line each"};
 
 inline const io::Variable loss{"loss", {}, "nat", "loss of the samples, without penalty"},

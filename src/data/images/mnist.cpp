@@ -6,6 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "data/files/gzip_source.hpp"
@@ -122,61 +123,175 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file "<stem>-<kind>" or "<stem>.<kind>" that exists, plain before .gz; empty if there is none.
-fs::path find(const fs::path& directory, const std::string& stem, const std::string& kind) {
+/// Images and labels of a split, plain before .gz; an empty path for what is not there.
+struct IdxPair {
+  fs::path images, labels;
+};
+
+/// The file `path`, or the one of the same name in a folder of that name (Kaggle packs them so); empty if
+/// there is neither.
+fs::path file_at(const fs::path& path) {
   std::error_code ignored;
-  for (const fs::path& folder : {directory, directory / "mnist"}) {
-    for (const char* dash : {"-", "."}) {
-      for (const char* suffix : {"", ".gz"}) {
-        fs::path path = folder / (stem + dash + kind + suffix);
-        if (fs::exists(path, ignored)) return path;
-      }
-    }
+  for (const fs::path& one : {path, path / path.filename()})
+    if (fs::is_regular_file(one, ignored)) return one;
+  return {};
+}
+
+fs::path find(const fs::path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* dash : {"-", "."})
+    for (const char* suffix : {"", ".gz"})
+      if (auto path = file_at(folder / (stem + dash + kind + suffix)); !path.empty()) return path;
+  return {};
+}
+
+/// The files in `folder` whose names begin with `prefix`; EMNIST calls the test split "test", MNIST "t10k".
+IdxPair find_pair(const fs::path& folder, const std::string& prefix, bool train) {
+  IdxPair found;
+  for (const std::string part : train ? std::vector{"train"} : std::vector{"t10k", "test"}) {
+    found = {find(folder, prefix + part + "-images", "idx3-ubyte"),
+             find(folder, prefix + part + "-labels", "idx1-ubyte")};
+    if (!found.images.empty() || !found.labels.empty()) break;
+  }
+  return found;
+}
+
+/// The prefixes "emnist-letters-", ... of the training images in `folder`, in alphabetical order.
+std::vector<std::string> prefixes_in(const fs::path& folder) {
+  std::vector<std::string> found;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    const auto at = name.find("train-images");
+    if (!name.starts_with("emnist-") || at == std::string::npos) continue;
+    if (std::ranges::find(found, name.substr(0, at)) == found.end()) found.push_back(name.substr(0, at));
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+/// A place where the files of a set may be: a folder, and what their names begin with.
+struct SetPlace {
+  fs::path folder;
+  std::string prefix;
+};
+
+/// True if some file of either split is there.
+bool holds_set(const SetPlace& place) {
+  for (const bool train : {true, false}) {
+    const auto pair = find_pair(place.folder, place.prefix, train);
+    if (!pair.images.empty() || !pair.labels.empty()) return true;
+  }
+  return false;
+}
+
+/// The place of the set that `directory` stands for; without a folder if there is none. Of several sets of
+/// which none is MNIST throws BadInput that names them.
+SetPlace place_of_set(const fs::path& directory) {
+  std::error_code ignored;
+  // DIR/emnist-letters: the files DIR/emnist-letters-train-images-..., beside those of other sets.
+  if (!fs::is_directory(directory, ignored)) {
+    const auto parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
+    const SetPlace place{parent, directory.filename().string() + "-"};
+    return holds_set(place) ? place : SetPlace{};
+  }
+  // torchvision puts the files into ROOT/MNIST/raw.
+  for (const char* folder : {"", "mnist", "raw", "MNIST", "MNIST/raw"})
+    if (holds_set({directory / folder, ""})) return {directory / folder, ""};
+  std::vector<SetPlace> others;
+  for (const char* folder : {"FashionMNIST/raw", "KMNIST/raw"})
+    if (holds_set({directory / folder, ""})) others.push_back({directory / folder, ""});
+  for (const char* folder : {"", "raw", "EMNIST/raw", "gzip", "emnist_source_files"})
+    for (const auto& prefix : prefixes_in(directory / folder)) others.push_back({directory / folder, prefix});
+  if (others.empty()) return {};
+  if (others.size() == 1) return others.front();
+  std::string list;
+  for (const auto& [folder, prefix] : others) {
+    const auto name = prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1);
+    list += (list.empty() ? "" : ", ") + name.lexically_normal().string();
+  }
+  throw BadInput("data.directory = " + directory.string() + " holds several sets; set it to one of " + list);
+}
+
+/// Names a table of pixels in `directory`, for a message; empty if there is none.
+std::string tables_in(const fs::path& directory) {
+  std::error_code problem;
+  for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    if (name.ends_with("train.csv"))
+      return "; " + name + " there is a table of pixels, which is not read: take the IDX files of the set";
   }
   return {};
+}
+
+/// The files of a split; throws BadInput that says where they were looked for.
+IdxPair files_of(const fs::path& directory, bool train) {
+  const std::string part = train ? "train" : "t10k";
+  const std::string wanted = part + "-images-idx3-ubyte[.gz] and " + part + "-labels-idx1-ubyte[.gz]";
+  const std::string advice =
+      "; set data.directory to the folder of the MNIST files, or use data.set = digits";
+  if (directory.empty()) throw BadInput("data.set = mnist needs data.directory, the folder with " + wanted);
+  const auto place = place_of_set(directory);
+  std::error_code ignored;
+  if (place.folder.empty() && !fs::is_directory(directory, ignored)) {
+    throw BadInput("data.directory = " + directory.string() + " is not a folder; looked there for " + wanted +
+                   advice);
+  }
+  const auto found = place.folder.empty() ? IdxPair{} : find_pair(place.folder, place.prefix, train);
+  if (found.images.empty() || found.labels.empty()) {
+    throw BadInput("data.directory = " + directory.string() + " does not hold the MNIST " +
+                   (found.images.empty() ? (found.labels.empty() ? "files" : "images") : "labels") +
+                   ": looked for " + wanted +
+                   ", there and in its folders mnist, raw and MNIST/raw (and those of FashionMNIST, KMNIST "
+                   "and EMNIST)" +
+                   tables_in(directory) + advice);
+  }
+  return found;
+}
+
+/// All labels of a file. EMNIST has 62 classes, the most of all sets in this form: a label beyond is damage.
+std::vector<std::uint8_t> labels_in(const fs::path& path) {
+  constexpr int most_classes = 62;
+  auto labels = IdxFile(path, 1).read();
+  const auto bad =
+      std::ranges::find_if(labels, [&](std::uint8_t label) { return int{label} >= most_classes; });
+  if (bad != labels.end()) {
+    throw BadInput(path.string() + " is damaged: label " + std::to_string(bad - labels.begin()) + " is " +
+                   std::to_string(*bad) + ", expected 0 to 9 (sets with more classes: to " +
+                   std::to_string(most_classes - 1) + ")");
+  }
+  return labels;
+}
+
+int classes_of(const std::vector<std::uint8_t>& labels) {
+  return *std::ranges::max_element(labels) + 1;
 }
 
 }  // namespace
 
 Mnist::Mnist(const fs::path& directory, bool train, const ImageTokens& layout, std::size_t at_most)
     : ImageDataset(layout) {
-  const std::string part = train ? "train" : "t10k";
-  const std::string wanted = part + "-images-idx3-ubyte[.gz] and " + part + "-labels-idx1-ubyte[.gz]";
-  const std::string advice =
-      "; set data.directory to the folder of the MNIST files, or use data.set = digits";
-  std::error_code ignored;
-  if (directory.empty()) throw BadInput("data.set = mnist needs data.directory, the folder with " + wanted);
-  if (!fs::is_directory(directory, ignored)) {
-    throw BadInput("data.directory = " + directory.string() + " is not a folder; looked there for " + wanted +
-                   advice);
-  }
-  const fs::path image_path = find(directory, part + "-images", "idx3-ubyte");
-  const fs::path label_path = find(directory, part + "-labels", "idx1-ubyte");
-  if (image_path.empty() || label_path.empty()) {
-    throw BadInput("data.directory = " + directory.string() + " does not hold the MNIST " +
-                   (image_path.empty() ? (label_path.empty() ? "files" : "images") : "labels") +
-                   ": looked for " + wanted + ", there and in its folder mnist" + advice);
-  }
-
+  const auto [image_path, label_path] = files_of(directory, train);
   const IdxFile images(image_path, 3);
-  const IdxFile labels(label_path, 1);
-  if (images.records() != labels.records()) {
+  labels_ = labels_in(label_path);
+  if (images.records() != labels_.size()) {
     throw BadInput(image_path.string() + " holds " + std::to_string(images.records()) + " images but " +
-                   label_path.string() + " holds " + std::to_string(labels.records()) +
+                   label_path.string() + " holds " + std::to_string(labels_.size()) +
                    " labels: take both from the same set");
   }
   if (images.shape()[1] != image_side || images.shape()[2] != image_side) {
     throw BadInput(image_path.string() + " holds images of " + std::to_string(images.shape()[1]) + " x " +
                    std::to_string(images.shape()[2]) + " pixels where 28 x 28 are expected");
   }
+  classes_ = std::max(classes_, classes_of(labels_));
+  // The splits have the same classes; the other one may be absent.
+  const auto place = place_of_set(directory);
+  const auto other = find_pair(place.folder, place.prefix, !train).labels;
+  if (!other.empty()) classes_ = std::max(classes_, classes_of(labels_in(other)));
   const std::size_t kept = std::min(at_most, images.records());
   images_ = images.read(0, kept);
-  labels_ = labels.read(0, kept);
-  const auto bad = std::find_if(labels_.begin(), labels_.end(), [](std::uint8_t label) { return label > 9; });
-  if (bad != labels_.end()) {
-    throw BadInput(label_path.string() + " is damaged: label " + std::to_string(bad - labels_.begin()) +
-                   " is " + std::to_string(*bad) + ", expected 0 to 9");
-  }
+  labels_.resize(kept);
 }
 
 int Mnist::label(std::size_t index) const {

@@ -43,25 +43,32 @@ class IdxFile {
   std::size_t header_ = 0;       ///< bytes of the header
 };
 
-/// The 60000 training or 10000 test images, one byte per pixel in the memory of every rank.
+/// The images of a split of MNIST, or of a set in the same files (Fashion-MNIST, KMNIST, EMNIST): one byte
+/// per pixel in the memory of every rank. Images of EMNIST are as its files have them, with rows and columns
+/// exchanged.
 class Mnist final : public ImageDataset {
  public:
-  /// Looks in `directory`, then in `directory`/mnist, for train-images-idx3-ubyte and train-labels-idx1-ubyte
-  /// (t10k-... for the test set), with or without .gz, or with a dot as in train-images.idx3-ubyte. Keeps the
-  /// first `at_most` samples. Throws BadInput if a file is missing or damaged, images and labels differ in
-  /// number, images are not 28 x 28 or a label is not 0..9.
+  /// Looks in `directory` and in its folders mnist, raw and MNIST/raw for train-images-idx3-ubyte and
+  /// train-labels-idx1-ubyte (t10k-... for the test set), with or without .gz, with a dot as in
+  /// train-images.idx3-ubyte, or each in a folder of its own name; else for another set there, such as
+  /// FashionMNIST/raw, or emnist-letters-train-... and emnist-letters-test-.... If `directory` is no folder,
+  /// its last part is what the names begin with: DIR/emnist-letters. Keeps the first `at_most` samples.
+  /// Throws BadInput if a file is missing or damaged, if there are several sets, if images and labels differ
+  /// in number, images are not 28 x 28 or a label is not 0..61.
   Mnist(const std::filesystem::path& directory, bool train, const ImageTokens& layout,
         std::size_t at_most = every_sample);
 
   std::string name() const override { return "mnist"; }
   std::size_t size() const override { return labels_.size(); }
-  int classes() const override { return 10; }
+  /// 10, or the largest label of both splits and one.
+  int classes() const override { return classes_; }
   int label(std::size_t index) const override;
   void image(std::size_t index, double* out) const override;
 
  private:
   std::vector<std::uint8_t> images_;  ///< [sample][row][column]
   std::vector<std::uint8_t> labels_;  ///< [sample]
+  int classes_ = 10;
 };
 
 }  // namespace fluxformer::data

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -59,6 +62,58 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The files of Omniglot one by one: those of a zip, or those of the unpacked folder in the order of their
+/// names. Every member throws BadInput that names the zip or the folder.
+class DrawingFiles {
+ public:
+  explicit DrawingFiles(const fs::path& path) : path_(path) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) {
+      zip_ = std::make_unique<PackedFile>(path, PackedFile::Kind::zip);
+      return;
+    }
+    try {
+      for (const auto& entry : fs::recursive_directory_iterator(path))
+        if (entry.is_regular_file()) files_.push_back(entry.path());
+    } catch (const fs::filesystem_error& e) {
+      throw BadInput(e.path1().string() + " cannot be read: " + e.code().message());
+    }
+    std::ranges::sort(files_);
+  }
+
+  /// Moves to the next file; false behind the last one.
+  bool next() {
+    if (zip_ != nullptr) return zip_->next();
+    return ++place_ <= files_.size();
+  }
+  /// The path of the file in the zip or, with the name of the folder in front, in the folder.
+  std::string name() const {
+    if (zip_ != nullptr) return zip_->name();
+    return (path_.filename() / files_[place_ - 1].lexically_relative(path_)).string();
+  }
+  std::string read() {
+    if (zip_ != nullptr) return zip_->read();
+    const auto& file = files_[place_ - 1];
+    std::error_code ignored;
+    if (fs::file_size(file, ignored) > PackedFile::largest)
+      refuse("holds '" + name() + "' of more than " + std::to_string(PackedFile::largest) + " bytes");
+    std::ifstream stream(file, std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(stream), {});
+    if (!stream.is_open() || stream.bad()) throw BadInput(file.string() + " cannot be read");
+    return bytes;
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    if (zip_ != nullptr) zip_->refuse(what);
+    throw BadInput(path_.string() + " " + what + ". Unpack the zip again.");
+  }
+
+ private:
+  fs::path path_;
+  std::unique_ptr<PackedFile> zip_;  ///< null for a folder
+  std::vector<fs::path> files_;      ///< of a folder
+  std::size_t place_ = 0;            ///< of the current file, counted from 1
+};
+
 /// Class and number of a drawing, read from its path.
 struct Drawing {
   std::string alphabet, character;
@@ -67,8 +122,8 @@ struct Drawing {
 
 /// Reads the path of a file; std::nullopt for files that are not drawings (notes, and the shadows of the
 /// files that some packers add).
-std::optional<Drawing> drawing(const PackedFile& zip) {
-  const auto parts = path_parts(zip.name());
+std::optional<Drawing> drawing(const DrawingFiles& files) {
+  const auto parts = path_parts(files.name());
   const std::string& file = parts.back();
   if (!file.ends_with(".png") || file.front() == '.' || parts.front() == "__MACOSX") return {};
   Drawing found;
@@ -81,8 +136,8 @@ std::optional<Drawing> drawing(const PackedFile& zip) {
     good = error == std::errc{} && stop == end && found.number >= 1 && found.number <= Omniglot::drawings;
   }
   if (!good) {
-    zip.refuse("holds '" + zip.name() + "' where <folder>/<alphabet>/<character>/<number>_<1 to 20>.png " +
-               "was expected");
+    files.refuse("holds '" + files.name() +
+                 "' where <folder>/<alphabet>/<character>/<number>_<1 to 20>.png " + "was expected");
   }
   found.alphabet = parts[parts.size() - 3];
   found.character = found.alphabet + "/" + parts[parts.size() - 2];
@@ -101,22 +156,29 @@ fs::path find(const DatasetSpec& spec) {
     throw BadInput("data.set = " + spec.name + " needs data.directory, the folder with " + known->second);
   }
   std::error_code ignored;
-  for (const fs::path& folder : {fs::path(spec.directory), fs::path(spec.directory) / "omniglot"}) {
+  const fs::path given = spec.directory;
+  const auto unpacked = fs::path(known->second).stem();  // the folder in the zip
+  for (const fs::path& folder : {given, given / "omniglot", given / "omniglot-py"}) {
     if (fs::exists(folder / known->second, ignored)) return folder / known->second;
+    if (fs::is_directory(folder / unpacked, ignored)) return folder / unpacked;
   }
+  const auto last = given.has_filename() ? given : given.parent_path();
+  if (last.filename() == unpacked && fs::is_directory(last, ignored)) return last;
   throw BadInput("data.directory = " + spec.directory + " does not hold " + known->second +
-                 ", nor does its folder omniglot; set data.directory to the folder of the Omniglot files, or "
+                 " or the unpacked folder " + unpacked.string() +
+                 ", nor do its folders omniglot and omniglot-py; set data.directory to the folder of the "
+                 "Omniglot files, or "
                  "use data.set = digits");
 }
 
 /// All characters of the alphabets asked for; refuses an archive that lacks some of their drawings.
 std::vector<std::string> list_characters(const fs::path& path, int alphabets) {
-  PackedFile zip(path, PackedFile::Kind::zip);
+  DrawingFiles files(path);
   std::map<std::string, std::map<std::string, std::set<int>>> found;  // [alphabet][character]
-  while (zip.next()) {
-    if (const auto one = drawing(zip)) found[one->alphabet][one->character].insert(one->number);
+  while (files.next()) {
+    if (const auto one = drawing(files)) found[one->alphabet][one->character].insert(one->number);
   }
-  if (found.empty()) zip.refuse("holds no drawings");
+  if (found.empty()) files.refuse("holds no drawings");
   if (alphabets < 0 || static_cast<std::size_t>(alphabets) > found.size()) {
     throw BadInput("data.alphabets = " + std::to_string(alphabets) + ": " + path.string() + " holds " +
                    std::to_string(found.size()) + "; 0 takes all");
@@ -126,7 +188,7 @@ std::vector<std::string> list_characters(const fs::path& path, int alphabets) {
     for (const auto& [character, numbers] : members) {
       for (int number = 1; number <= Omniglot::drawings; ++number) {
         if (!numbers.contains(number)) {
-          zip.refuse("lacks drawing " + std::to_string(number) + " of " + character);
+          files.refuse("lacks drawing " + std::to_string(number) + " of " + character);
         }
       }
       characters.push_back(character);
@@ -149,19 +211,19 @@ Omniglot::Omniglot(const DatasetSpec& spec, const ImageTokens& layout)
   const int count = spec.split == "train" ? training_drawings : drawings - training_drawings;
   size_ = std::min(spec.at_most, characters_.size() * static_cast<std::size_t>(count));
   images_.resize(size_ * image_pixels);
-  PackedFile zip(path, PackedFile::Kind::zip);
-  while (zip.next()) {
-    const auto one = drawing(zip);
+  DrawingFiles files(path);
+  while (files.next()) {
+    const auto one = drawing(files);
     if (!one || one->number < first || one->number >= first + count) continue;
     const auto label = labels.find(one->character);
     if (label == labels.end()) continue;
     const std::size_t index =
         static_cast<std::size_t>(one->number - first) * characters_.size() + label->second;
     if (index >= size_) continue;
-    GreyImage picture = decode_png(zip.read(), path.string() + ": " + zip.name());
+    GreyImage picture = decode_png(files.read(), path.string() + ": " + files.name());
     if (picture.width != drawing_side || picture.height != drawing_side) {
-      zip.refuse("holds '" + zip.name() + "' of " + std::to_string(picture.width) + " x " +
-                 std::to_string(picture.height) + " pixels where 105 x 105 are expected");
+      files.refuse("holds '" + files.name() + "' of " + std::to_string(picture.width) + " x " +
+                   std::to_string(picture.height) + " pixels where 105 x 105 are expected");
     }
     for (std::uint8_t& grey : picture.grey) grey = grey < 128 ? 1 : 0;  // black is ink
     const auto image = shrink(picture.grey);

@@ -32,7 +32,8 @@ class Omniglot final : public ImageDataset {
   static constexpr int drawings = 20, training_drawings = 16;
   static constexpr int drawing_side = 105;  ///< pixels of a side
 
-  /// Reads, of `spec.directory` or its folder omniglot, the zip that spec.name stands for:
+  /// Reads, of `spec.directory` or its folders omniglot and omniglot-py, the zip that spec.name stands for,
+  /// or the folder that is unpacked from it (images_background, which may be `spec.directory` itself):
   ///   omniglot             images_background.zip, 964 characters
   ///   omniglot_small1, 2   images_background_small1.zip, ...2.zip: 136 and 156 of these
   ///   omniglot_evaluation  images_evaluation.zip: 659 other characters

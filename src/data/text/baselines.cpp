@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -65,6 +66,16 @@ std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::size_t> every_index(const Dataset& data) {
+  std::vector<std::size_t> all(data.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+}  // namespace
+
 NaiveBayes::NaiveBayes(double alpha) : alpha_(alpha) {
   if (!(alpha > 0) || !std::isfinite(alpha)) {
     throw BadInput("naive Bayes: alpha = " + std::to_string(alpha) + ", must be above 0");
@@ -72,16 +83,21 @@ NaiveBayes::NaiveBayes(double alpha) : alpha_(alpha) {
 }
 
 void NaiveBayes::fit(const Dataset& train) {
+  fit(train, every_index(train));
+}
+
+void NaiveBayes::fit(const Dataset& train, const std::vector<std::size_t>& members) {
   const int counted = train.vocabulary() - static_cast<int>(train.placeholders().size());
-  if (counted < 1 || train.size() == 0) {
-    throw BadInput("naive Bayes needs texts: " + train.name() + " has " + std::to_string(train.size()) +
+  if (counted < 1 || members.empty()) {
+    throw BadInput("naive Bayes needs texts: " + train.name() + " has " + std::to_string(members.size()) +
                    " samples and " + std::to_string(train.vocabulary()) + " words");
   }
   vocabulary_ = static_cast<std::size_t>(train.vocabulary());
   classes_ = static_cast<std::size_t>(train.classes());
   std::vector<double> documents(classes_), total(classes_);
   word_.assign(vocabulary_ * classes_, 0.0);
-  for (std::size_t i = 0; i < train.size(); ++i) {
+  for (const std::size_t i : members) {
+    if (train.label(i) < 0) throw BadInput("naive Bayes: sample " + std::to_string(i) + " has no label");
     const auto c = static_cast<std::size_t>(train.label(i));
     ++documents[c];
     for (const std::size_t word : words_of(train, i)) ++word_[word * classes_ + c], ++total[c];
@@ -89,7 +105,7 @@ void NaiveBayes::fit(const Dataset& train) {
   prior_.resize(classes_);
   const double words = counted;
   for (std::size_t c = 0; c < classes_; ++c) {
-    prior_[c] = std::log(documents[c] / static_cast<double>(train.size()));
+    prior_[c] = std::log(documents[c] / static_cast<double>(members.size()));
     const double whole = std::log(total[c] + alpha_ * words);
     for (std::size_t word = 0; word < vocabulary_; ++word) {
       double& entry = word_[word * classes_ + c];
@@ -112,9 +128,13 @@ int NaiveBayes::predict(const Dataset& data, std::size_t index) const {
 }
 
 double NaiveBayes::accuracy(const Dataset& data) const {
+  return accuracy(data, every_index(data));
+}
+
+double NaiveBayes::accuracy(const Dataset& data, const std::vector<std::size_t>& members) const {
   std::size_t right = 0;
-  for (std::size_t i = 0; i < data.size(); ++i) right += predict(data, i) == data.label(i) ? 1 : 0;
-  return data.size() == 0 ? 0.0 : static_cast<double>(right) / static_cast<double>(data.size());
+  for (const std::size_t i : members) right += predict(data, i) == data.label(i) ? 1 : 0;
+  return members.empty() ? 0.0 : static_cast<double>(right) / static_cast<double>(members.size());
 }
 
 }  // namespace fluxformer::data

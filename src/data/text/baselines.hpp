@@ -39,14 +39,18 @@ class NaiveBayes {
   /// `alpha` is the smoothing: 1 is Laplace's, less is Lidstone's. Throws BadInput unless alpha > 0.
   explicit NaiveBayes(double alpha);
 
-  /// Counts the words of `train`: O(tokens + vocabulary * classes). Throws BadInput if its tokens are not
-  /// words or it is empty.
+  /// Counts the words of samples `members` of `train`: O(tokens + vocabulary * classes). Throws BadInput if
+  /// its tokens are not words, or there are no samples, or one of them has no label.
+  void fit(const Dataset& train, const std::vector<std::size_t>& members);
+  /// The same of all samples.
   void fit(const Dataset& train);
   /// The most likely class of a sample of `data`, the lowest one in a tie. A class without training samples
   /// is never predicted. Throws BadInput if `data` has another vocabulary size than the training set, or
   /// `fit` was not called.
   int predict(const Dataset& data, std::size_t index) const;
-  /// Share of the samples of `data` whose label is predicted correctly; 0 for an empty set.
+  /// Share of samples `members` of `data` whose label is predicted correctly; 0 without members.
+  double accuracy(const Dataset& data, const std::vector<std::size_t>& members) const;
+  /// The same of all samples.
   double accuracy(const Dataset& data) const;
 
  private:

@@ -35,6 +35,20 @@ std::string unknown_group(const std::string& group) {
   return "holds the group '" + group + "', which is not one of the 20 newsgroups";
 }
 
+/// Names the cache of scikit-learn in `directory`, for a message; empty if it is not there.
+std::string cache_in(const fs::path& directory) {
+  std::error_code ignored;
+  for (const fs::path& folder : {directory, directory / "20news"}) {
+    for (const char* name : {"20news-bydate_py3.pkz", "20news-bydate.pkz"}) {
+      if (fs::exists(folder / name, ignored))
+        return "; " + (folder / name).string() +
+               " is the cache of scikit-learn, which is not read: four lines of Python in docs/user-guide.md "
+               "(\"Folders of data sets\") unpack these folders from it";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 NewsgroupFiles::NewsgroupFiles(const fs::path& directory) {
@@ -59,7 +73,7 @@ NewsgroupFiles::NewsgroupFiles(const fs::path& directory) {
     }
   }
   throw BadInput("data.directory = " + directory.string() + " does not hold the 20 newsgroups: looked for " +
-                 wanted + ", there and in its folder 20news" + advice);
+                 wanted + ", there and in its folder 20news" + cache_in(directory) + advice);
 }
 
 void NewsgroupFiles::for_each(bool train, const Visit& visit) const {

@@ -243,6 +243,21 @@ class SplitReader {
     const auto values = numbers(name, 0, largest_int - 1);
     return values.empty() ? 0 : *std::ranges::max_element(values) + 1;
   }
+  /// The labels: classes from 0, in the group test also -1, "unlabelled". Empty if there are none.
+  std::vector<int> labels() const {
+    if (!has("labels")) return {};
+    auto values = file_->whole_numbers(prefix_ + "labels");
+    const auto shape = file_->info(prefix_ + "labels").shape;
+    const auto none = std::ranges::find(values, -1);
+    const bool test = prefix_ == "test/";
+    if (!test && none != values.end())
+      throw BadInput(called("labels") + " holds -1 " +
+                     place_text(static_cast<std::size_t>(none - values.begin()), shape) +
+                     ": classes count from 0, and -1 usually means unlabelled, which only the labels of a "
+                     "group test may be; leave these samples out, or leave out labels if no sample has one");
+    require_range(called("labels"), values, shape, test ? -1 : 0, largest_int - 1);
+    return values;
+  }
   /// The attribute `vocabulary` of the ids, else the largest id and one.
   int vocabulary() const {
     if (inputs_ > 0) return 0;
@@ -319,6 +334,20 @@ std::vector<std::string> words_of(const Hdf5Arrays& file, const std::string& nam
   return words;
 }
 
+/// The ids that a file names as those that stand for no word; they need not occur in it. Empty: none.
+std::vector<int> specials_of(const Hdf5Arrays& file) {
+  const std::string name = "specials";
+  if (!file.has(name)) return {};
+  const auto info = file.info(name);
+  if (info.kind != ItemKind::whole || info.shape.size() != 1)
+    throw BadInput(file.called(name) + " holds " + info.type + " (" + shape_text(info.shape) +
+                   "), where a list of whole numbers is expected");
+  auto ids = file.whole_numbers(name);
+  for (const int id : ids)
+    if (id < 0) throw BadInput(file.called(name) + " holds " + std::to_string(id) + ": ids are 0 or more");
+  return ids;
+}
+
 TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   const std::string other = split == "train" ? "test" : "train";
   const bool grouped = file.has_group(split) || file.has_group(other);
@@ -333,6 +362,7 @@ TokenTable read(const Hdf5Arrays& file, const std::string& split) {
                      std::to_string(one.tokens()) + " of " + std::to_string(own.inputs()) + " and " +
                      std::to_string(one.inputs()) + " features");
   TokenTable table;
+  table.one_split = !grouped;
   table.samples = own.samples();
   table.tokens = static_cast<int>(own.tokens());
   table.inputs = static_cast<int>(own.inputs());
@@ -343,17 +373,19 @@ TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   }
   for (const auto& one : splits) {
     if (table.words.empty()) table.vocabulary = std::max(table.vocabulary, one.vocabulary());
-    table.classes = std::max(table.classes, one.count("labels"));
+    const auto labels = one.labels();
+    if (!labels.empty()) table.classes = std::max(table.classes, *std::ranges::max_element(labels) + 1);
     table.segment_count = std::max(table.segment_count, one.count("segments"));
   }
   if (!table.words.empty()) table.vocabulary = static_cast<int>(table.words.size());
   table.lengths = own.numbers("lengths", 1, table.tokens);
-  table.labels = own.numbers("labels", 0, table.classes - 1);
+  table.labels = own.labels();
   if (table.inputs > 0) {
     own.read_features(table);
   } else {
     table.ids = own.numbers("ids", 0, table.vocabulary - 1);
     table.segments = own.numbers("segments", 0, table.segment_count - 1);
+    table.specials = specials_of(file);
   }
   return table;
 }
@@ -496,7 +528,7 @@ TokenFile::TokenFile(const DatasetSpec& spec)
 
 int TokenFile::label(std::size_t index) const {
   require(index);
-  return table_.labels.empty() ? 0 : table_.labels[index];
+  return table_.labels.empty() ? -1 : table_.labels[index];
 }
 
 int TokenFile::length(std::size_t index) const {
@@ -536,8 +568,13 @@ std::string TokenFile::why_no_variants() const {
 }
 
 std::vector<int> TokenFile::placeholders() const {
-  if (unknown_ < 0) return {};
-  return {unknown_};
+  std::vector<int> none;
+  for (const int id : table_.specials)
+    if (id < table_.vocabulary) none.push_back(id);
+  if (unknown_ >= 0) none.push_back(unknown_);
+  std::ranges::sort(none);
+  none.erase(std::ranges::unique(none).begin(), none.end());
+  return none;
 }
 
 }  // namespace fluxformer::data

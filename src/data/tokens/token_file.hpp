@@ -9,10 +9,13 @@
 //   lengths   (samples)                  real tokens, 1..tokens, before the padding; without it all are
 //                                        real, and samples must not end with a word for padding
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
-//   labels    (samples)                  whole numbers from 0; without it all are 0
+//   labels    (samples)                  whole numbers from 0; in the group test also -1, "unlabelled";
+//                                        without it no sample has a label
 //   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
 //                                        ids, or the largest id and one
-// at the root for both splits, or in the groups train and test; words may be at the root then, too.
+//   specials  (any number)               ids that stand for no word (start, end, padding): never masked
+// at the root for both splits, or in the groups train and test; words may be at the root then, too, and
+// specials are.
 
 #include <cstddef>
 #include <string>
@@ -30,15 +33,17 @@ struct TokenTable {
   int tokens = 0;
   int inputs = 0;  ///< numbers per token of `features`; 0: tokens are words
   std::vector<int> ids, segments, lengths, labels;
+  std::vector<int> specials;  ///< ids that stand for no word; of both splits
   std::variant<std::vector<float>, std::vector<double>> features;  ///< as precise as the file has them
   double largest_feature = 0;                                      ///< in absolute value
   std::vector<std::string> words;
   std::string ids_called;  ///< how messages name the ids
 
   // Sizes that both splits share.
-  int vocabulary = 0;     ///< V; 0: tokens are features
-  int segment_count = 0;  ///< the largest segment and one; 0: none
-  int classes = 1;        ///< the largest label and one
+  int vocabulary = 0;      ///< V; 0: tokens are features
+  int segment_count = 0;   ///< the largest segment and one; 0: none
+  int classes = 1;         ///< the largest label and one
+  bool one_split = false;  ///< both splits are the whole file
 };
 
 /// Samples of words (with or without segments) or of features, on a line. The whole table is kept in memory.
@@ -54,6 +59,7 @@ class TokenFile final : public Dataset {
   std::size_t size() const override { return table_.samples; }
   int classes() const override { return table_.classes; }
   int label(std::size_t index) const override;
+  bool one_split() const override { return table_.one_split; }
   int tokens_x() const override { return tokens_; }
   int tokens_y() const override { return 1; }
   int features() const override {

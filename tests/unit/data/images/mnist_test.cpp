@@ -80,6 +80,36 @@ TEST(Mnist, is_found_in_the_folder_or_its_folder_mnist_under_either_spelling) {
   EXPECT_EQ(load(folder / "mnist")->size(), 3U);
 }
 
+TEST(Mnist, is_found_where_torchvision_and_kaggle_put_it) {
+  const TemporaryFolder folder;
+  const auto raw = folder / "MNIST" / "raw";
+  fs::create_directories(raw);
+  write_set(raw, 3, 3);
+  for (const auto& place : {folder.path(), folder / "MNIST", raw})
+    EXPECT_EQ(load(place)->size(), 3U) << place;
+  const std::string name = "train-images-idx3-ubyte";
+  fs::rename(raw / name, folder / "images");
+  fs::create_directory(raw / name);
+  fs::rename(folder / "images", raw / name / name);
+  EXPECT_EQ(load(folder.path())->size(), 3U);
+}
+
+TEST(Mnist, other_sets_are_found_by_what_their_files_begin_with) {
+  const TemporaryFolder folder;
+  const auto raw = folder / "EMNIST" / "raw";
+  fs::create_directories(raw);
+  write_set(raw, 3, 3, "emnist-letters-train");
+  write(raw / "emnist-letters-test-images-idx3-ubyte", idx({2, 28, 28}, ramp(2 * 784)));
+  write(raw / "emnist-letters-test-labels-idx1-ubyte", idx({2}, {26, 1}));
+  EXPECT_EQ(load(folder.path())->classes(), 27);  // the test split has a label 26
+  EXPECT_EQ(load(folder.path(), "test")->label(0), 26);
+  write_set(raw, 4, 4, "emnist-digits-train");
+  const auto message = complaint_about(folder.path());
+  EXPECT_NE(message.find("several sets"), std::string::npos) << message;
+  EXPECT_NE(message.find("emnist-letters"), std::string::npos) << message;
+  EXPECT_EQ(load(raw / "emnist-digits")->size(), 4U);
+}
+
 TEST(Mnist, a_missing_folder_or_file_is_named_with_what_was_looked_for) {
   const TemporaryFolder folder;
   const auto expect = [&](const fs::path& place, const std::string& what) {
@@ -113,9 +143,9 @@ TEST(Mnist, files_that_do_not_belong_together_are_refused) {
   EXPECT_NE(message.find("images of 20 x 28 pixels where 28 x 28"), std::string::npos) << message;
 
   write_set(folder.path(), 4, 4);
-  write_gzip(folder / "train-labels-idx1-ubyte.gz", idx({4}, {0, 9, 10, 1}));
+  write_gzip(folder / "train-labels-idx1-ubyte.gz", idx({4}, {0, 9, 200, 1}));
   message = complaint_about(folder.path());
-  EXPECT_NE(message.find("label 2 is 10, expected 0 to 9"), std::string::npos) << message;
+  EXPECT_NE(message.find("label 2 is 200, expected 0 to 9"), std::string::npos) << message;
 }
 
 /// The real files: $FLUXFORMER_DATA/mnist.

@@ -64,6 +64,18 @@ TEST(NaiveBayes, smoothing_decides_what_words_not_met_cost) {
   EXPECT_EQ(lidstone.predict(asked, 0), 1);
 }
 
+TEST(NaiveBayes, learns_from_the_chosen_samples_alone_and_is_judged_on_the_chosen_ones) {
+  data::NaiveBayes bayes(1);
+  // Without the last sample class 1 has none and is never predicted.
+  bayes.fit(training(), {0, 1});
+  const TinyTexts asked({{1, {c}}, {0, {a}}, {-1, {a}}});
+  EXPECT_EQ(bayes.predict(asked, 0), 0);
+  EXPECT_DOUBLE_EQ(bayes.accuracy(asked, {0, 1}), 0.5);
+  EXPECT_DOUBLE_EQ(bayes.accuracy(asked, {1}), 1);
+  EXPECT_DOUBLE_EQ(bayes.accuracy(asked, {}), 0);
+  EXPECT_THAT(complaint([&] { bayes.fit(asked, {0, 2}); }), HasSubstr("sample 2 has no label"));
+}
+
 TEST(NaiveBayes, refuses_what_it_cannot_learn_from) {
   EXPECT_THAT(complaint([] { data::NaiveBayes(0.0); }), HasSubstr("alpha = 0.0"));
   data::NaiveBayes bayes(1);

@@ -95,7 +95,7 @@ TEST_F(TokenFiles, need_nothing_but_ids) {
   const auto set = open({{"ids", {{2, 2}, Ints{0, 7, 1, 0}}}});
   EXPECT_EQ(set.vocabulary(), 8);
   EXPECT_EQ(set.classes(), 1);
-  EXPECT_EQ(set.label(1), 0);
+  EXPECT_EQ(set.label(1), -1);  // never invented
   EXPECT_EQ(set.length(1), 2);
   EXPECT_FALSE(set.padded());
   EXPECT_THAT(set.words(), IsEmpty());
@@ -146,6 +146,27 @@ TEST_F(TokenFiles, are_cut_where_that_is_asked_for) {
   asked.cut = 0;
   asked.at_most = 2;
   EXPECT_EQ(TokenFile(asked).size(), 2U);
+}
+
+TEST_F(TokenFiles, have_samples_without_labels_only_in_a_test_split) {
+  const TokenArrays both{{"train/ids", {{2, 1}, Ints{1, 2}}},
+                         {"train/labels", {{2}, Ints{0, 1}}},
+                         {"test/ids", {{2, 1}, Ints{3, 2}}},
+                         {"test/labels", {{2}, Ints{-1, 2}}},
+                         {"specials", {{2}, Ints{3, 9}}}};
+  auto asked = spec(both);
+  asked.split = "test";
+  const TokenFile test(asked);
+  EXPECT_EQ(test.label(0), -1);
+  EXPECT_EQ(test.label(1), 2);
+  EXPECT_EQ(test.classes(), 3);
+  EXPECT_FALSE(test.one_split());
+  EXPECT_THAT(test.placeholders(), ElementsAre(3));  // 9 is no word of the data
+  EXPECT_THAT(refusal(with(both, "train/labels", {{2}, Ints{0, -1}})),
+              HasSubstr(called("train/labels") + " holds -1 (sample 1)"));
+  EXPECT_THAT(refusal({{"ids", {{2, 1}, Ints{1, 2}}}, {"labels", {{2}, Ints{-1, 0}}}}),
+              HasSubstr(called("labels") + " holds -1 (sample 0)"));
+  EXPECT_TRUE(open({{"ids", {{2, 1}, Ints{1, 2}}}}).one_split());
 }
 
 TEST_F(TokenFiles, have_two_splits_if_there_are_groups_of_these_names) {
