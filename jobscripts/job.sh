@@ -102,7 +102,7 @@ next_round() {
     echo "$script: could not requeue job $SLURM_JOB_ID: submit again: $again" >&2
   elif [ "$status" -eq 4 ]; then
     echo "$script: not requeued: in two rounds one after the other the run did not get on: there was no newer checkpoint, or run.time_limit was over" \
-      "before the first step. Submit again with more time: $again" >&2
+      "in the first half of the round. Submit again with more time: $again" >&2
   fi
   rm -f -- "$rounds"
 }
