@@ -107,7 +107,7 @@ next_round() {
   rm -f -- "$rounds"
 }
 
-# A signal that comes before the run has begun, while modules are loaded, must not end the job: attend looks for it.
+# A signal that comes before the run has begun, while modules are loaded, must not end the job: attend begins nothing then.
 trap 'signalled=USR1' USR1
 
 # shellcheck source=jobscripts/machine.sh

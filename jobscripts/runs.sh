@@ -141,9 +141,15 @@ forget_checkpoints() {
 signalled=${signalled:-} # the signal that ended a run
 # attend COMMAND...: runs it and sets status. USR1, which SLURM sends before the time limit, TERM, which scancel sends, and INT (Ctrl-C)
 # are passed on as USR1, or as the signal stop_with: the program finishes its step, writes a checkpoint and exits with 4. After TERM and INT
-# status is 143 or 130, not 4: what was cancelled must not continue by itself. A further one, not at once, ends it without a checkpoint.
+# status is 143 or 130, not 4: what was cancelled must not continue by itself. A further one, not at once, ends it without a checkpoint. After
+# USR1 nothing more is begun: status is 4.
 attend() {
   local run='' again='' command=$1 since=$SECONDS
+  if [ "$signalled" = USR1 ]; then
+    echo "$(date -Is) time is nearly up: not begun"
+    status=4
+    return
+  fi
   trap 'pass_on USR1 "time is nearly up: requesting a checkpoint"' USR1
   trap 'pass_on TERM "cancelled"' TERM
   trap 'pass_on INT "interrupted"' INT
@@ -159,7 +165,7 @@ attend() {
     kill -0 "$run" 2>/dev/null || break
   done
   trap - USR1 TERM INT HUP
-  if [ -n "$again" ]; then { kill "$again" && wait "$again"; } 2>/dev/null || true; fi
+  if [ -n "$again" ]; then { kill -KILL "$again" && wait "$again"; } 2>/dev/null || true; fi
   case $signalled in
     TERM) status=143 ;;
     INT) status=130 ;;
@@ -180,7 +186,7 @@ pass_on() {
 ask() {
   kill "-$1" "$run" || true
   if [ "$1" = USR1 ] && [ -z "$again" ] && [[ $command = @(launch|run_program) ]]; then
-    while sleep 20 && kill -USR1 "$run"; do :; done >/dev/null 2>&1 </dev/null &
+    while sleep 10 && kill -USR1 "$run"; do :; done >/dev/null 2>&1 </dev/null &
     again=$!
   fi
 }
