@@ -20,6 +20,40 @@ pkg_check_modules(PETSC REQUIRED PETSc)
 pkg_check_modules(SLEPC REQUIRED slepc)
 pkg_search_module(HDF5 REQUIRED hdf5-openmpi hdf5)
 
+# A library that was built in another way is refused here: the compiler would say so late, in other words, or not at all.
+function(fluxformer_unfit library found fault needed)
+  message(FATAL_ERROR "The ${library} that pkg-config finds (${found}) ${fault}. Fluxformer needs ${needed}. Install it, or put the folder of its "
+    ".pc file first in PKG_CONFIG_PATH, and configure in an empty build folder.")
+endfunction()
+
+find_file(petsc_configuration petscconf.h HINTS ${PETSC_INCLUDE_DIRS} NO_CACHE)
+if(NOT petsc_configuration)
+  fluxformer_unfit(PETSc "${PETSC_INCLUDE_DIRS}" "has no header petscconf.h" "its headers, too (on Debian: petsc-dev)")
+endif()
+file(STRINGS "${petsc_configuration}" petsc_macros REGEX "^#define ")
+foreach(fault "PETSC_USE_COMPLEX:has complex numbers" "PETSC_USE_64BIT_INDICES:has 64-bit indices" "PETSC_USE_REAL_SINGLE:has single precision"
+        "PETSC_USE_REAL___FLOAT128:has quadruple precision" "PETSC_HAVE_MPIUNI:was built without MPI")
+  string(REGEX REPLACE ":.*" "" macro "${fault}")
+  string(REGEX REPLACE ".*:" "" words "${fault}")
+  if(petsc_macros MATCHES "#define ${macro}( |;|$)")
+    fluxformer_unfit(PETSc "${petsc_configuration}" "${words}"
+      "one with real numbers of double precision, 32-bit indices and MPI (on Debian: libpetsc-real-dev; spack: petsc+mpi+double~complex~int64)")
+  endif()
+endforeach()
+
+include(CheckSourceCompiles)
+set(CMAKE_REQUIRED_INCLUDES ${HDF5_INCLUDE_DIRS})
+check_source_compiles(C "#include <H5pubconf.h>
+#ifndef H5_HAVE_PARALLEL
+#error serial
+#endif
+int main(void) { return 0; }" FLUXFORMER_HDF5_IS_PARALLEL)
+unset(CMAKE_REQUIRED_INCLUDES)
+if(NOT FLUXFORMER_HDF5_IS_PARALLEL)
+  unset(FLUXFORMER_HDF5_IS_PARALLEL CACHE)
+  fluxformer_unfit(HDF5 "module ${HDF5_MODULE_NAME}" "is serial" "the parallel one, with MPI (on Debian: libhdf5-openmpi-dev; spack: hdf5+mpi)")
+endif()
+
 # Third-party headers are system headers, so that warnings concern our code only. (Debian's PETSc.pc also
 # sets _FORTIFY_SOURCE, which warns without optimisation, so only its include folders are used.)
 add_library(fluxformer_petsc INTERFACE)

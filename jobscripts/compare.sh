@@ -100,6 +100,10 @@ solve() {
     echo "${done_files[*]} is done"
     return
   fi
+  if [ "$signalled" = USR1 ]; then # time is nearly up: the next job begins with it
+    status=4
+    return
+  fi
   if [ -n "$of_seeds" ] && [ "$place" = kept ]; then name+=_seeds_${left// /_}; fi
   forget_checkpoints "$out/$name.h5" "$place"
   logged "$out/$name.log" run_program "${words[@]}" --output.file="$out/$name.h5"

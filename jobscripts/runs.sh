@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# What: shared by compare.sh, study.sh and job.sh: which results are finished, what the program says to a run, and a run with its signals.
+# What: shared by compare.sh, study.sh and job.sh: the rows of a table, which results are finished, what the program says to a run, and a run
+#       with its signals.
 # How:  sourced by them at the top of the project; needs machine.sh.
 # Writes: what a run writes.
 
@@ -34,6 +35,9 @@ read_seeds() {
   done
   [ ${#seeds[@]} -gt 0 ]
 }
+
+# rows_of TABLE: its lines without comments and blank lines; an editor may have put a byte-order mark before them and carriage returns behind
+rows_of() { sed $'1s/^\xEF\xBB\xBF//; s/\r$//; s/#.*//' "$1" | grep '[^[:space:]]'; }
 
 # experiments_of DECKS: those that have a deck of their name in the folder; the others are for train and evolve
 experiments_of() {
@@ -134,12 +138,18 @@ forget_checkpoints() {
   done
 }
 
-signalled= # the signal that ended a run
+signalled=${signalled:-} # the signal that ended a run
 # attend COMMAND...: runs it and sets status. USR1, which SLURM sends before the time limit, TERM, which scancel sends, and INT (Ctrl-C)
 # are passed on as USR1, or as the signal stop_with: the program finishes its step, writes a checkpoint and exits with 4. After TERM and INT
-# status is 143 or 130, not 4: what was cancelled must not continue by itself. A further one, not at once, ends it without a checkpoint.
+# status is 143 or 130, not 4: what was cancelled must not continue by itself. A further one, not at once, ends it without a checkpoint. After
+# USR1 nothing more is begun: status is 4.
 attend() {
-  local run='' since=$SECONDS
+  local run='' again='' command=$1 since=$SECONDS
+  if [ "$signalled" = USR1 ]; then
+    echo "$(date -Is) time is nearly up: not begun"
+    status=4
+    return
+  fi
   trap 'pass_on USR1 "time is nearly up: requesting a checkpoint"' USR1
   trap 'pass_on TERM "cancelled"' TERM
   trap 'pass_on INT "interrupted"' INT
@@ -148,12 +158,14 @@ attend() {
   "$@" </dev/null &
   run=$!
   set +m
+  if [ -n "$signalled" ]; then ask "${stop_with:-USR1}"; fi # it came before there was a run
   while true; do # a trapped signal ends wait: wait again until the run itself has ended
     status=0
     wait "$run" || status=$?
     kill -0 "$run" 2>/dev/null || break
   done
   trap - USR1 TERM INT HUP
+  if [ -n "$again" ]; then { kill -KILL "$again" && wait "$again"; } 2>/dev/null || true; fi
   case $signalled in
     TERM) status=143 ;;
     INT) status=130 ;;
@@ -167,7 +179,16 @@ pass_on() {
   echo "$(date -Is) $2"
   if [[ $signalled = @(TERM|INT) ]] && [ $SECONDS -gt $((since + 1)) ]; then signal=TERM; fi
   signalled=$1 since=$SECONDS
-  [ -z "$run" ] || kill "-$signal" "$run"
+  if [ -n "$run" ]; then ask "$signal"; fi
+}
+
+# ask SIGNAL: of attend, sends it to the run. A launcher that has not started its ranks yet loses the signal, so it gets USR1 again and again.
+ask() {
+  kill "-$1" "$run" || true
+  if [ "$1" = USR1 ] && [ -z "$again" ] && [[ $command = @(launch|run_program) ]]; then
+    while sleep 10 && kill -USR1 "$run"; do :; done >/dev/null 2>&1 </dev/null &
+    again=$!
+  fi
 }
 
 # run_program WORD...: becomes the program on the tasks of the job, or on $ranks ranks of this machine

@@ -13,7 +13,7 @@ declare -A state needs files job_of  # of a part: done or todo; the parts that i
 # read_table: sets rows, needs_of and words_of
 read_table() {
   local lines line number=0 words seed
-  mapfile -t lines < <(sed 's/#.*//' "$table" | grep '[^[:space:]]')
+  mapfile -t lines < <(rows_of "$table")
   [ ${#lines[@]} -gt 0 ] || wrong "$table has no rows"
   for line in "${lines[@]}"; do
     number=$((number + 1))

@@ -12,6 +12,7 @@ COMMAND --help explains each. PYTHONPATH=postprocess finds this package without 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -24,6 +25,7 @@ from fluxformer.environment import fault, of_environment, versions
 from fluxformer.text import one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "export": "export"}
 
@@ -43,6 +45,9 @@ def main(arguments: list[str] | None = None) -> None:
     if name not in COMMANDS:
         _fail(f"{name}: no such command; there are {', '.join(COMMANDS)}")
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; a shell inside Jupyter names a back end that matplotlib alone does not have
+    for word in arguments[1:]:
+        if (word.partition("=")[2] if word.startswith("--") else word).startswith("~"):
+            _fail(f"{word}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)", name)
     try:
         command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
         from fluxformer.io import RunError
@@ -61,7 +66,10 @@ def main(arguments: list[str] | None = None) -> None:
     except RunError as failure:
         _fail(str(failure), name)
     except OSError as failure:
-        _fail(f"{failure.filename or 'output'}: {failure.strerror or failure}", name, status=1)
+        reason = f"{failure.filename or 'output'}: {failure.strerror or failure}"
+        if failure.errno in NOT_OURS:
+            _fail(f"{reason}; choose another place{'' if name == 'export' else ' with --output'}", name)
+        _fail(reason, name, status=1)
     except MemoryError:
         _fail(f"{_files(arguments)}: the memory is too small for it", name, status=1)
     except KeyboardInterrupt:

@@ -58,6 +58,15 @@ std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text
   return values;
 }
 
+std::string shell_spelling(std::string_view value) {
+  for (const std::string_view mark : {"\"", "'", "\u201C", "\u201D", "\u2018", "\u2019"})
+    if (value.starts_with(mark) || value.ends_with(mark))
+      return "a value is written without quotation marks, also if it holds blanks";
+  if (value.starts_with('~'))
+    return "~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)";
+  return {};
+}
+
 bool deck_can_hold(std::string_view value) {
   constexpr std::string_view blanks = " \t\r\n";
   return value.find_first_of("#\n") == std::string_view::npos &&

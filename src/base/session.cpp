@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <slepcsys.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -24,14 +26,22 @@ void remember_signal(int number) {
   received_signal = number;
 }
 
-// Before MPI is started: a scheduler may send its signal at any time. Beyond RLIMIT_FSIZE a write then fails
-// with EFBIG instead of ending the process.
+// Before MPI is started: a scheduler may send its signal at any time. Ctrl-C asks as politely, but only once:
+// the second one ends the process. Where it is ignored (nohup, the background of a script) it stays ignored.
+// Beyond RLIMIT_FSIZE a write then fails with EFBIG instead of ending the process.
 void catch_signals() {
   struct sigaction action = {};
   action.sa_handler = remember_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (const int number : {SIGUSR1, SIGTERM}) sigaction(number, &action, nullptr);
+  struct sigaction before = {};
+  sigaction(SIGINT, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) {
+    action.sa_flags |= SA_RESETHAND;
+    sigaction(SIGINT, &action, nullptr);
+  }
+  action.sa_flags = 0;
   action.sa_handler = SIG_IGN;
   sigaction(SIGXFSZ, &action, nullptr);
 }
@@ -50,6 +60,16 @@ void use_one_blas_thread() {
 // overflows a buffer when a file with a path of 256 letters is opened. Other MPIs do not read this.
 void use_no_shared_file_pointers() {
   setenv("OMPI_MCA_sharedfp", "individual", 0);
+}
+
+// On one node Open MPI lets a rank copy large messages out of the memory of another. Where the system refuses
+// that, as many containers do, it prints a line for each message and copies in another way. Asked here of our
+// own memory, which the system otherwise lets us read. Other MPIs do not read this.
+void use_no_refused_copies() {
+  char from = 'x', to = 0;
+  const iovec here{&to, 1}, there{&from, 1};
+  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1)
+    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
 // PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer
@@ -75,6 +95,7 @@ Session::Session(int& argc, char**& argv) {
   catch_signals();
   use_one_blas_thread();
   use_no_shared_file_pointers();
+  use_no_refused_copies();
 
   int initialised = 0;
   MPI_Initialized(&initialised);

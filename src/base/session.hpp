@@ -7,9 +7,9 @@
 namespace fluxformer {
 
 /// Owner of MPI, PETSc and SLEPc: initialises and finalises them. PETSc does not see the command line, and
-/// returns errors without printing them. From here on SIGUSR1 and SIGTERM set a flag instead of ending the
-/// process, and a file beyond the limit on file sizes is an error of the write. One per process; must outlive
-/// every other object of the library.
+/// returns errors without printing them. From here on SIGUSR1, SIGTERM and the first SIGINT (Ctrl-C)
+/// set a flag instead of ending the process, and a file beyond the limit on file sizes is an error of the
+/// write. One per process; must outlive every other object of the library.
 class Session {
  public:
   /// Initialises the libraries, MPI only if it is not initialised yet. Collective over all processes; throws

@@ -30,6 +30,13 @@ std::string unknown_key(const Options& options, const std::string& key, const st
   return key + ": unknown key (" + source + ")" + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
+/// Throws BadInput for a value that means something else to its writer. Not for stored settings: they hold
+/// what an earlier run was given.
+void refuse_shell_spelling(const std::string& name, const std::string& value, const std::string& source) {
+  if (const auto why = shell_spelling(value); !why.empty())
+    throw BadInput(name + " = " + value + " (" + source + "): " + why);
+}
+
 template <class Type>
 const Type& value_of(const OptionValue& value, std::string_view name, const char* type) {
   if (const Type* held = std::get_if<Type>(&value)) return *held;
@@ -45,6 +52,7 @@ Settings::Settings(std::shared_ptr<const Options> options, const std::string& de
   for (const auto& [name, text] : read_deck(deck, source)) {
     const Option* option = options_->find(name);
     if (origin == Origin::stored && option != nullptr && option->role == Role::permission) continue;
+    if (origin == Origin::deck) refuse_shell_spelling(name, text, source);
     if (!name.starts_with(petsc_section) || can_stand_in_a_file(petsc_key(name), text))
       take(name, text, source);
     else if (origin == Origin::stored)
@@ -74,6 +82,7 @@ void Settings::take_override(const std::string& text) {
   if (!deck_can_hold(value))
     throw BadInput(name + " = " + value +
                    ": must not hold #, a line break, or blanks around it (a deck could not repeat it)");
+  refuse_shell_spelling(name, value, "command line");
   take(name, value, "command line");
 }
 

@@ -26,9 +26,10 @@ class Settings {
 
   /// Reads an INI deck (may be empty), then `overrides`, each "section.key=value", which win. `source` names
   /// the deck in messages. Throws BadInput that names the key, the value, what is allowed and the nearest
-  /// known name, also for a value that cannot be written in a deck (see `deck_can_hold`). Keys of section
-  /// [petsc] are kept apart, see `petsc`; what cannot stand in a file (petsc_options.hpp) is refused in a
-  /// deck, and left out of stored settings.
+  /// known name, also for a value that cannot be written in a deck (see `deck_can_hold`) or, except in stored
+  /// settings, is not meant literally (see `shell_spelling`). Keys of section [petsc] are kept apart, see
+  /// `petsc`; what cannot stand in a file (petsc_options.hpp) is refused in a deck, and left out of stored
+  /// settings.
   Settings(std::shared_ptr<const Options> options, const std::string& deck,
            const std::vector<std::string>& overrides, const std::string& source = "deck",
            Origin origin = Origin::deck);

@@ -87,7 +87,7 @@ class AtTheVeryStart(EarlyStopTest):
         self.train("--output.file=model.h5", "--checkpoint.epochs=false")
         comparison = ("gradient_flow", "--data.tokens=rows", "--models.transformer=model.h5", "--models.seeds=1",
                       "--output.file=compared.h5")
-        for ranks, number in ((1, signal.SIGUSR1), (3, signal.SIGTERM)):
+        for ranks, number in ((1, signal.SIGUSR1), (1, signal.SIGINT), (3, signal.SIGTERM)):
             self.stopped(number, ranks, "evolve", "small.ini")
             self.stopped(number, ranks, "train", "train.ini")
             self.stopped(number, ranks, *comparison)

@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import tempfile
 import time
 
@@ -63,6 +64,11 @@ class Hold:
 
 class HeldBackTest(ProgramTest):
     """Starts runs that wait at a given moment."""
+
+    def setUp(self):
+        super().setUp()
+        # A script in the background ignores SIGINT, and what it starts inherits that.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
 
     def hold(self, event, name, count=1):
         hold = Hold(event, name, count)

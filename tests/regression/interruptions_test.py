@@ -56,6 +56,27 @@ class PoliteStops(InterruptionTest):
     def test_sigterm_to_a_single_process(self):
         self.stopped_by(signal.SIGTERM, 1)
 
+    def test_ctrl_c_to_a_single_process(self):
+        self.stopped_by(signal.SIGINT, 1)
+
+    def test_a_second_ctrl_c_ends_at_once(self):
+        process, hold = self.start_held(("rename", CHECKPOINTS[0], 3), *self.long_run(64))
+        os.kill(process.pid, signal.SIGINT)
+        hold.wait_for("woken", process)
+        os.kill(process.pid, signal.SIGINT)  # it is still held back
+        self.assertEqual(self.ended(process).code, -signal.SIGINT)
+        self.assertNotIn("out.h5", os.listdir(self.folder))
+
+    def test_ctrl_c_that_the_run_is_to_ignore_is_ignored(self):
+        """As behind nohup, or in the background of a script."""
+        hold = self.hold("rename", CHECKPOINTS[0], 3)
+        process = self.start(*self.long_run(64), environment=hold.environment, wrapper=("bash", "-c", 'trap "" INT; exec "$@"', "first"))
+        self.addCleanup(self.stop, process)
+        hold.wait_for("held", process)
+        os.kill(process.pid, signal.SIGINT)
+        hold.let_go()
+        self.assertEqual(self.ended(process).code, 0)
+
     def test_sigusr1_under_mpiexec(self):
         self.stopped_by(signal.SIGUSR1, 2)
 

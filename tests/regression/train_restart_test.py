@@ -76,7 +76,7 @@ class PoliteStops(RestartTest):
 
     def test_sigusr1_under_mpiexec_and_sigterm_to_a_single_process(self):
         self.whole(*LONG)
-        for number, ranks in ((signal.SIGTERM, 1), (signal.SIGUSR1, 2)):
+        for number, ranks in ((signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGUSR1, 2)):
             for name in os.listdir(self.folder):
                 if name.startswith("out."):
                     os.remove(self.path(name))

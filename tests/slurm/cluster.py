@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "regression"))
 
 from program import BINARY, DECK, ENVIRONMENT, ROOT, TRAIN_DECK  # noqa: E402 (the folder is put on the path first)
 
-NEEDED = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")
+NEEDED = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo", "salloc")
 PATIENCE = 1200  # seconds; what these jobs do takes one or two, and a time limit is looked at twice a minute
 
 # Virtual nodes on one machine: their ranks share its cores and communicate over TCP like those of real

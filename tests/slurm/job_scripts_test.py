@@ -63,6 +63,18 @@ def setUpModule():
     job["after that"] = site.submit("--dependency=afterok:" + job["after failing"], RUN, "evolve", "small.ini")
     site.told("scontrol", "release", job["failing"])
     job["whole"] = site.submit(RUN, *LONG)
+    # From inside a job that asked for its memory in another way.
+    inside = ("salloc", "--ntasks=1", "--mem-per-cpu=100", "jobscripts/submit.sh", "--ntasks=1", "--mem=200", "--time=2", RUN, "evolve", "small.ini")
+    job["inside"] = site.number(site.told(*inside))
+    job["filled"] = site.submit("--nodes=2", "--ntasks-per-node=2", RUN, "evolve", "small.ini", "--mesh.layers=4")
+    # As where an array has at most two rows.
+    os.mkdir(site.path("few"))
+    site.write("few/scontrol", "#!/bin/sh\necho 'MaxArraySize = 3'\n")
+    os.chmod(site.path("few/scontrol"), 0o755)
+    site.write("windows.txt", TABLE.replace("\n", "\r\n"))
+    said = site.told("jobscripts/submit.sh", "--ntasks=1", SWEEP, "windows.txt", "evolve", "small.ini",
+                     PATH=site.path("few") + ":" + site.environment["PATH"])
+    job["first rows"], job["last rows"] = re.findall(r"^Submitted batch job (\d+)$", said, re.MULTILINE)
     job["cancelled"] = site.submit(CHAIN, *LONG, **held["cancelled"].environment)
     job["cancelled mpirun"] = site.submit(CHAIN, *LONG, FLUXFORMER_LAUNCHER="mpirun", **held["cancelled mpirun"].environment)
     job["killed"] = site.submit(RUN, *LONG, **held["killed"].environment)
@@ -139,6 +151,21 @@ class JobScripts(ProgramTest):
         self.assertEqual((ended["JobState"], ended["ExitCode"]), ("FAILED", "2:0"))
         self.assertEqual(site.read(f"fluxformer-sweep-{job['no such row']}_5.log"),
                          "sweep.sbatch: table.txt has no row 5, it has rows 1 to 4\n")
+
+    def test_a_sweep_in_two_arrays_names_its_files_by_row(self):
+        for row, (array, index) in enumerate((("first rows", 1), ("first rows", 2), ("last rows", 1), ("last rows", 2)), 1):
+            ended = site.ended(f"{job[array]}_{index}")
+            self.assertEqual(ended["JobState"], "COMPLETED", ended)
+            with self.open(f"out/small-{job[array]}_{row}.h5") as result:
+                self.assertIn(f"layers = {row + 1}\n", result.attrs["settings"])
+
+    def test_nodes_times_tasks_per_node_are_the_ranks(self):
+        ended = self.assert_done("filled")
+        self.assertEqual((ended["NumNodes"], ended["NumTasks"]), ("2", "4"))
+        self.assertEqual(self.open(out("filled")).attrs["ranks"], 4)
+
+    def test_a_job_submitted_from_inside_another_has_its_own_memory(self):
+        self.assert_done("inside")
 
     def test_a_failure_stops_what_depends_on_it(self):
         ended = site.ended(job["failing"])

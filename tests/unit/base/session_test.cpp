@@ -32,6 +32,14 @@ TEST(Session, leaves_termination_and_crashes_to_us) {
   }
 }
 
+TEST(Session, listens_to_the_first_interruption_only) {
+  struct sigaction action = {};
+  sigaction(SIGINT, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) GTEST_SKIP() << "SIGINT was ignored when this test began";
+  EXPECT_NE(action.sa_flags & SA_RESETHAND, 0);
+  EXPECT_NE(action.sa_handler, SIG_DFL);
+}
+
 TEST(StopSignals, are_remembered_and_kill_nobody) {
   leave_if_asked_to_stop();
   EXPECT_EQ(stop_signal(MPI_COMM_SELF), 0);

@@ -78,6 +78,24 @@ TEST(Settings, hold_nothing_from_the_command_line_that_no_deck_can) {
       EXPECT_EQ(complaint("", {key + "=" + value}), key + " = " + value + why);
 }
 
+TEST(Settings, refuse_what_only_a_shell_would_take_away) {
+  const std::string quoted = "a value is written without quotation marks, also if it holds blanks";
+  const std::string tilde =
+      "~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)";
+  for (const std::string key : {"output.file", "mesh.layers", "petsc.prefix"}) {
+    for (const std::string value : {"\"a b.h5\"", "'a.h5'", "\"a.h5", "a.h5'", "\u201Ca.h5\u201D"}) {
+      EXPECT_EQ(complaint(key + " = " + value), key + " = " + value + " (deck): " + quoted);
+      EXPECT_EQ(complaint("", {key + "=" + value}), key + " = " + value + " (command line): " + quoted);
+    }
+    for (const std::string value : {"~", "~/a.h5", "~somebody/a.h5"})
+      EXPECT_EQ(complaint(key + " = " + value), key + " = " + value + " (deck): " + tilde);
+  }
+  EXPECT_EQ(read("output.file = ./~/it's a \"b\".h5").word("output.file"), "./~/it's a \"b\".h5");
+  // Files of earlier versions may hold such settings.
+  const Settings stored(small_options(), "output.file = \"a.h5\"", {}, "a.h5", Origin::stored);
+  EXPECT_EQ(stored.word("output.file"), "\"a.h5\"");
+}
+
 TEST(Settings, read_every_way_to_write_a_flag) {
   for (const std::string text : {"true", "on", "1", "yes"})
     EXPECT_TRUE(read("", {"attention.causal=" + text}).flag("attention.causal")) << text;
@@ -229,7 +247,8 @@ TEST(Settings, resolve_to_a_deck_that_gives_the_same_bits) {
   };
   const Settings settings(std::make_shared<const Options>(declare_all), "",
                           {"petsc.ts_monitor", "petsc.ts_prefix=[a = b]"});
-  const Settings again(std::make_shared<const Options>(declare_zeros), settings.resolved(), {});
+  const Settings again(std::make_shared<const Options>(declare_zeros), settings.resolved(), {}, "stored",
+                       Origin::stored);
   EXPECT_EQ(again.resolved(), settings.resolved());
   EXPECT_EQ(again.petsc(), settings.petsc());
   for (const Option& option : list) {
