@@ -28,13 +28,17 @@ std::string snapshot_path(const std::string& file, long epoch) {
   return io::weights_path(file, "epoch" + std::to_string(epoch));
 }
 
-/// Checks that a PDE model was made as its key says, from the same samples in the same order as this
-/// Transformer.
-void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
-                      const ComparedModel& teacher) {
+/// Checks that a PDE model was trained on labels only, or distilled, as its key says.
+void require_making(const std::string& key, const std::string& name, const ModelOrigin& origin) {
   if (!origin.trained()) return;
   if (is_independent(name) && origin.distilled()) throw BadInput(key + ": was " + origin.text());
   if (name == "distilled" && !origin.distilled()) throw BadInput(key + ": was trained on labels only");
+}
+
+/// Checks that a PDE model was made from the same samples in the same order as this Transformer.
+void require_coupling(const std::string& key, const std::string& name, const ModelOrigin& origin,
+                      const ComparedModel& teacher) {
+  if (!origin.trained()) return;
   const auto file_name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
   const auto taught_by = origin.value("distill.teacher");
   if (name == "distilled" && file_name(taught_by) != file_name(teacher.file))
@@ -82,6 +86,10 @@ bool is_independent(const std::string& name) {
   return name == "independent" || name == "normed";
 }
 
+bool guesses_masked_words(const ModelSpec& spec) {
+  return spec.classes == 0 && spec.word_head.present;
+}
+
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   auto spec = teacher.spec;
   spec.kind = ModelKind::pde;
@@ -97,13 +105,16 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
 
 ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
     : comm_(comm), needs_(needs), seeds_(settings.integers("models.seeds")) {
-  const bool alone = needs == ModelNeeds::states && !settings.word("models.independent").empty();
-  if (settings.word("models.transformer").empty() && !alone)
+  if (settings.word("models.transformer").empty() && needs == ModelNeeds::classes)
     throw BadInput("models.transformer: no file given");
   for (const std::string name : {transformer, "independent", "normed", "distilled", "linear", "mlp"}) {
     const auto key = "models." + name;  // the controls are not known to every experiment
     if (settings.options()->find(key) != nullptr && !settings.word(key).empty()) read_files(settings, name);
   }
+  if (names_.empty())
+    throw BadInput(
+        "models.transformer: no file given; this experiment also takes a PDE model alone, as "
+        "models.independent, models.normed or models.distilled");
   if (const int cells = settings.count("models.inherited"); cells > 0) {
     if (names_.front() != transformer) throw BadInput("models.inherited: needs models.transformer");
     std::vector<ComparedModel> inherited;
@@ -144,17 +155,13 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     const bool control = name == "linear" || name == "mlp";
     if ((spec.kind == ModelKind::transformer) != (name == transformer || control))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
-    if (spec.classes == 0 && needs_ == ModelNeeds::classes)
-      throw BadInput(key + ": has no classes" +
-                     (spec.word_head.present
-                          ? "; models of masked words cannot be compared by this experiment, "
-                            "which needs classifiers: `train` with this model.file makes one"
-                          : ", and so no loss"));
+    require_head(key, spec);
     origin.require_comparable(key);
     if (name == "mlp") tokens_.back() = other_tokens(key, origin, settings);
     origin.require_data(key,
                         tokens_.back().empty() ? settings : settings.with({{"data.tokens", tokens_.back()}}));
     require_name(key, name, model.parameters);
+    require_making(key, name, origin);
     if (name != transformer && names_.front() == transformer)
       require_coupling(key, name, origin, models_.front().at(list.size()));
     if (spec.cells == 0) spec.cells = spec.layers;
@@ -166,6 +173,17 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
     }
     list.push_back(std::move(model));
   }
+}
+
+void ComparedModels::require_head(const std::string& key, const ModelSpec& spec) const {
+  if (spec.classes > 0 || needs_ == ModelNeeds::states) return;
+  if (!spec.word_head.present)
+    throw BadInput(key + ": has no classes" +
+                   (needs_ == ModelNeeds::loss ? " and guesses no masked words" : "") + ", and so no loss");
+  if (needs_ == ModelNeeds::classes)
+    throw BadInput(key +
+                   ": has no classes; models of masked words cannot be compared by this experiment, "
+                   "which needs classifiers: `train` with this model.file makes one");
 }
 
 void ComparedModels::require_alike() const {
@@ -206,7 +224,7 @@ void ComparedModels::require_input(const Settings& settings, const std::string& 
         spec.segments != input.segments ||
         (first_ones ? spec.tokens > 0 && spec.tokens < input.tokens
                     : spec.tokens != 0 && spec.tokens != input.tokens) ||
-        (spec.classes != input.classes && !(needs_ == ModelNeeds::states && spec.classes == 0)))
+        (spec.classes != input.classes && !(needs_ != ModelNeeds::classes && spec.classes == 0)))
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
 }

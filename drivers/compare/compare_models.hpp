@@ -17,9 +17,10 @@
 
 namespace fluxformer {
 
-/// Models that an experiment can work with. classes: every model needs a classifier. states: hidden states
-/// suffice, so that models of masked words will do, and a PDE model without a Transformer.
-enum class ModelNeeds { classes, states };
+/// Models that an experiment can work with. classes: a Transformer, and every model has a classifier. loss:
+/// every model has a classifier or guesses masked words; one model without a Transformer will do. states: the
+/// same, and models without any head, too.
+enum class ModelNeeds { classes, loss, states };
 
 /// One model of one seed.
 struct ComparedModel {
@@ -31,6 +32,9 @@ struct ComparedModel {
 
 /// True if models of this name are PDE models trained on the labels alone.
 bool is_independent(const std::string& name);
+
+/// True if the loss of a model is that of masked words: it has a word head and no classes.
+bool guesses_masked_words(const ModelSpec& spec);
 
 /// The models of all seeds, read into the memory of every rank.
 class ComparedModels {
@@ -65,6 +69,8 @@ class ComparedModels {
 
  private:
   void read_files(const Settings& settings, const std::string& name);
+  /// Throws BadInput if a model lacks the head that the experiment needs.
+  void require_head(const std::string& key, const ModelSpec& spec) const;
   void require_alike() const;
   const ComparedModel& first() const { return models_.front().front(); }
   std::size_t place(const std::string& name) const;

@@ -55,6 +55,17 @@ void declare_controls_and_samples(Options& options) {
            .role = Role::free});
 }
 
+void declare_masked_words(Options& options) {
+  options.declare({.name = "train.masked",
+                   .fallback = 0.15,
+                   .doc =
+                       "models of masked words: fraction of the words of a text that are to be guessed; if "
+                       "not given, that of the training of the model",
+                   .minimum = 0,
+                   .maximum = 1,
+                   .above_minimum = true});
+}
+
 void declare_whole_spectrum(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "hessian.parts",
@@ -102,12 +113,14 @@ void declare_block_measures(Options& options) {
   declare({.name = "hessian.block_eigenvalues",
            .fallback = false,
            .doc = "compute the eigenvalue of largest magnitude of each diagonal block (Krylov-Schur)"});
-  declare({.name = "hessian.exact",
-           .fallback = false,
-           .doc =
-               "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
-               "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
-               "of one sample, and as many times the size of the model in memory, shared by the ranks"});
+  declare(
+      {.name = "hessian.exact",
+       .fallback = false,
+       .doc =
+           "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
+           "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
+           "of one sample, and as many times the size of the model in memory, shared by the ranks; not for "
+           "models of masked words, whose outputs are too many"});
   declare({.name = "hessian.lambda_0",
            .fallback = 0.01,
            .doc = "eigenvalue, relative to the root mean square of its block, at which the axis for "
@@ -123,6 +136,7 @@ void declare_block_measures(Options& options) {
 void declare_spectrum(Options& options) {
   declare_compared(options);
   declare_minimised(options);
+  declare_masked_words(options);
   declare_controls_and_samples(options);
   declare_whole_spectrum(options);
   declare_block_measures(options);
@@ -210,6 +224,16 @@ void declare_hessian(Options& options) {
 
 namespace {
 
+/// Throws BadInput for a model whose Gauss-Newton part has too many outputs to be computed exactly.
+void require_exact(const std::string& name, const ModelSpec& spec) {
+  if (guesses_masked_words(spec))
+    throw BadInput("hessian.exact = true: models." + name +
+                   " guesses masked words; the exact Gauss-Newton part takes a gradient for each of the " +
+                   std::to_string(spec.vocabulary) +
+                   " words at each masked token, too many to be kept; hessian.eigenvalues and hessian.probes "
+                   "work without them");
+}
+
 class HessianOfModels final : public Comparison {
  public:
   HessianOfModels(const Settings& settings, const CompareProblem& problem);
@@ -283,6 +307,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                      std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem.input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
+    if (exact_) require_exact(name, parameters.spec);
     if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
   if (eigenvalues_ == 0 && !epochs_.empty())
@@ -361,7 +386,7 @@ void HessianOfModels::measure(std::size_t seed, const std::string& name, StudyRe
 
 void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecord to) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
-  const auto& samples = samples_.of(seed, name);
+  const auto samples = samples_.of(seed, name);
   // Batches of one sample, since the Gram matrix is made of the gradients of single outputs.
   ModelHessian linearised(samples.with(samples.members(), 1), parameters,
                           objective_of(seed, name, parameters));
@@ -374,7 +399,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRec
   if (epochs_.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
   std::optional<double> threshold;
-  const auto& samples = samples_.of(seed, name);
+  const auto samples = samples_.of(seed, name);
   for (const long epoch : epochs_) {
     const auto parameters = problem_.models().after_epoch(seed, name, epoch);
     ModelHessian linearised(samples, parameters, objective_of(seed, name, parameters));
@@ -437,9 +462,10 @@ void describe_hessian(io::Description& description) {
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {
   if (settings.word("hessian.study") != "spectrum") return make_layer_study(settings, context);
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<HessianOfModels>(s, p);
-  });
+  return make_comparison(
+      settings, context,
+      [](const Settings& s, const CompareProblem& p) { return std::make_unique<HessianOfModels>(s, p); },
+      ModelNeeds::loss);
 }
 
 }  // namespace fluxformer

@@ -1,7 +1,11 @@
 #include "drivers/hessian/model_hessian.hpp"
 
+#include <algorithm>
+
 #include "analysis/hessian/parameter_blocks.hpp"
+#include "base/error.hpp"
 #include "base/memory.hpp"
+#include "model/word_masking.hpp"
 
 namespace fluxformer {
 namespace {
@@ -36,7 +40,8 @@ hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin
   for (const auto& view : parameters.layout.views())
     if (view.name == "kappa")
       for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
-  return {{loss_kind(word("train.loss")), real("train.label_smoothing")},
+  return {{loss_kind(word("train.loss")), real("train.label_smoothing"),
+           guesses_masked_words(parameters.spec) ? LossTarget::masked_words : LossTarget::label},
           real("train.smoothness"),
           {trained && diffuses, trained, trained}};
 }
@@ -61,7 +66,45 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 
-const SampleSet& AnalysedSamples::of(std::size_t seed, const std::string& name) {
+AnalysedSamples::AnalysedSamples(const Settings& settings, const CompareProblem& problem)
+    : settings_(settings), problem_(problem) {
+  const auto& models = problem.models();
+  bool any = false;
+  for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
+    for (const auto& name : models.names()) {
+      const auto& model = models.at(seed, name);
+      if (!guesses_masked_words(model.parameters.spec)) continue;
+      any = true;
+      masked(problem.input_of(name).samples(), model, name);
+    }
+  if (settings.given("train.masked") && !any)
+    throw BadInput("train.masked = " + value_text(settings.value("train.masked")) +
+                   ": none of the models guesses masked words; leave the key out");
+}
+
+SampleSet AnalysedSamples::of(std::size_t seed, const std::string& name) {
+  const auto& model = problem_.models().at(seed, name);
+  const auto& samples = plain(seed, name);
+  return guesses_masked_words(model.parameters.spec) ? masked(samples, model, name) : samples;
+}
+
+SampleSet AnalysedSamples::masked(const SampleSet& samples, const ComparedModel& model,
+                                  const std::string& name) const {
+  const auto key = "models." + name + " = " + model.file;
+  const bool own = !settings_.given("train.masked") && !model.origin.value("train.masked").empty();
+  // `train` makes the mask the last word of data whose words have no names.
+  const auto vocabulary = samples.data().words().empty() && model.origin.trained()
+                              ? mask_vocabulary_of_numbers(samples.data())
+                              : mask_vocabulary(samples.data());
+  if (vocabulary.added)
+    throw BadInput(key +
+                   ": guesses masked words, and no word of it is called <mask> or [MASK]; `import` takes "
+                   "the names of the words with --words");
+  return masked_for_evaluation(
+      samples, own ? model.origin.number("train.masked") : settings_.real("train.masked"), vocabulary, key);
+}
+
+const SampleSet& AnalysedSamples::plain(std::size_t seed, const std::string& name) {
   const auto& models = problem_.models();
   const auto& origin = models.at(seed, name).origin;
   const auto& shared = problem_.input_of(name);

@@ -18,7 +18,8 @@ namespace fluxformer {
 /// The objective whose Hessian is analysed: the keys train.loss, .label_smoothing, .smoothness and
 /// .coefficients as they are given or, where they are not, as they were in the training of the model (their
 /// defaults for a model of unknown origin). `auto` trains the coefficients of PDE models, and kappa only
-/// where it is above 0. Throws BadInput for a loss that does not exist.
+/// where it is above 0. The loss is that of the classes, or of masked words for a model that guesses them.
+/// Throws BadInput for a loss that does not exist.
 hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
                              const Parameters& parameters);
 
@@ -30,17 +31,22 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
 void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks);
 
 /// The samples whose mean loss is analysed: those of the comparison, or with data.split = train those that
-/// the training of the model drew. The built-in data sets depend on run.seed, too.
+/// the training of the model drew. The built-in data sets depend on run.seed, too. For a model that guesses
+/// masked words they are masked as those of an evaluation.
 class AnalysedSamples {
  public:
-  /// Chooses samples for the models of `problem`, which is borrowed.
-  AnalysedSamples(const Settings& settings, const CompareProblem& problem)
-      : settings_(settings), problem_(problem) {}
-  /// Samples for model `name`; the reference is invalidated by a call with another seed. Collective; throws
-  /// BadInput (agreed).
-  const SampleSet& of(std::size_t seed, const std::string& name);
+  /// Chooses samples for the models of `problem`, which is borrowed. Throws BadInput for a share of masked
+  /// words that no model needs, and for masked words where there are none.
+  AnalysedSamples(const Settings& settings, const CompareProblem& problem);
+  /// Samples for model `name`, valid until a call with another seed. Collective; throws BadInput (agreed).
+  SampleSet of(std::size_t seed, const std::string& name);
 
  private:
+  /// The samples of `of`, before words are masked.
+  const SampleSet& plain(std::size_t seed, const std::string& name);
+  /// These samples with as many masked words as the model was trained on, unless train.masked says otherwise.
+  SampleSet masked(const SampleSet& samples, const ComparedModel& model, const std::string& name) const;
+
   struct SeededInput {
     long seed = -1;
     std::unique_ptr<ComparedInput> input;

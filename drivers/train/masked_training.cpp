@@ -26,15 +26,8 @@ void MaskedTraining::mask(Batch& batch) const {
 }
 
 SampleSet MaskedTraining::masked(const SampleSet& samples) const {
-  // The vocabulary is the same in both splits; every split has its own number of words in a sample.
-  const WordMasking of_split(samples.data(), masking_.share());
-  const double mean = of_split.mean_count(samples.members());
-  if (mean == 0)
-    throw BadInput(
-        "train.objective = masked: the samples for an evaluation have no words that can be masked");
-  return samples.prepared([of_split, mean](Batch& batch) {
-    of_split.apply(batch, RandomStream(0, "masked words of an evaluation"), mean);
-  });
+  return masked_for_evaluation(samples, masking_.share(), mask_vocabulary(samples.data()),
+                               "train.objective = masked");
 }
 
 CountedGuesses MaskedTraining::counted(const SampleSet& test) const {

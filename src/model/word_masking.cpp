@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
+#include "base/error.hpp"
 #include "base/index.hpp"
 #include "data/text/vocabulary.hpp"
 
@@ -12,6 +14,17 @@ namespace {
 
 bool between(const std::string& word, char first, char last) {
   return word.size() > 2 && word.front() == first && word.back() == last;
+}
+
+/// Lists the words of the data that may be masked.
+void add_ordinary(const data::Dataset& data, MaskVocabulary& found) {
+  const auto words = data.words();
+  const auto no_words = data.placeholders();
+  for (int word = 0; word < data.vocabulary(); ++word) {
+    const auto name = words.empty() ? std::string() : words[word];
+    if (word == found.mask || std::ranges::find(no_words, word) != no_words.end()) continue;
+    if (!between(name, '[', ']') && !between(name, '<', '>')) found.ordinary.push_back(word);
+  }
 }
 
 }  // namespace
@@ -27,17 +40,18 @@ MaskVocabulary mask_vocabulary(const data::Dataset& data) {
     found.size = data.vocabulary();
     found.added = false;
   }
-  const auto no_words = data.placeholders();
-  for (int word = 0; word < data.vocabulary(); ++word) {
-    const auto name = words.empty() ? std::string() : words[word];
-    if (word == found.mask || std::ranges::find(no_words, word) != no_words.end()) continue;
-    if (!between(name, '[', ']') && !between(name, '<', '>')) found.ordinary.push_back(word);
-  }
+  add_ordinary(data, found);
   return found;
 }
 
-WordMasking::WordMasking(const data::Dataset& data, double share)
-    : vocabulary_(mask_vocabulary(data)), data_(data), share_(share) {
+MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data) {
+  MaskVocabulary found{.size = data.vocabulary(), .mask = data.vocabulary() - 1};
+  add_ordinary(data, found);
+  return found;
+}
+
+WordMasking::WordMasking(const data::Dataset& data, double share, MaskVocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)), data_(data), share_(share) {
   ordinary_.assign(vocabulary_.size, 0);
   for (const int word : vocabulary_.ordinary) ordinary_[word] = 1;
 }
@@ -94,6 +108,16 @@ void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_cou
         token = vocabulary_.ordinary[draw.below(2 * all + t, vocabulary_.ordinary.size())];
     }
   }
+}
+
+SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
+                                const std::string& key) {
+  const WordMasking masking(samples.data(), share, vocabulary);
+  const double mean = masking.mean_count(samples.members());
+  if (mean == 0) throw BadInput(key + ": the samples for an evaluation have no words that can be masked");
+  return samples.prepared([masking, mean](Batch& batch) {
+    masking.apply(batch, RandomStream(0, "masked words of an evaluation"), mean);
+  });
 }
 
 }  // namespace fluxformer

@@ -5,12 +5,14 @@
 // they are.
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/index.hpp"
 #include "base/random.hpp"
 #include "data/dataset.hpp"
 #include "model/batch.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 
@@ -27,12 +29,18 @@ struct MaskVocabulary {
 /// The vocabulary of a data set with a mask: the word "<mask>" or "[MASK]" if there is one, else a new word.
 MaskVocabulary mask_vocabulary(const data::Dataset& data);
 
+/// The same for data whose words have no names, with as many words as a model that was trained on their masked
+/// words: its last word is the mask.
+MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data);
+
 /// Masks the words of batches. Not collective.
 class WordMasking {
  public:
   /// `data` is borrowed. `share` of the ordinary words of a sample, rounded, but at least one, have to be
   /// guessed.
-  WordMasking(const data::Dataset& data, double share);
+  WordMasking(const data::Dataset& data, double share) : WordMasking(data, share, mask_vocabulary(data)) {}
+  /// The same with a vocabulary that is known.
+  WordMasking(const data::Dataset& data, double share, MaskVocabulary vocabulary);
 
   const MaskVocabulary& vocabulary() const { return vocabulary_; }
   double share() const { return share_; }
@@ -52,5 +60,10 @@ class WordMasking {
   const data::Dataset& data_;
   double share_;
 };
+
+/// Samples for an evaluation, in which `share` of the words of `vocabulary` are masked: always the same words,
+/// whatever the seed and the ranks. Throws BadInput, beginning with `key`, if no word can be masked.
+SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
+                                const std::string& key);
 
 }  // namespace fluxformer

@@ -10,6 +10,7 @@
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 #include "tests/support/classifier_hessian.hpp"
+#include "tests/support/small_word_models.hpp"
 
 namespace fluxformer::training_hessian_does_not_depend_on_ranks {
 namespace {
@@ -17,7 +18,9 @@ namespace {
 using namespace test;
 
 TEST(TrainingHessian, is_the_same_on_any_number_of_ranks_over_samples_and_tokens) {
-  for (const auto& c : small_classifiers()) {
+  auto models = small_classifiers();
+  for (const auto& of_words : small_word_models()) models.push_back(of_words);
+  for (const auto& c : models) {
     ClassifierHessian alone(MPI_COMM_SELF, 1, c);
     const auto v = random_vector(alone.hessian.size(), 3);
     for (const int ranks_token : every_token_split(MPI_COMM_WORLD, SmallClassifier::tokens_x)) {

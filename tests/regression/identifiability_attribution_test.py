@@ -10,9 +10,10 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
+from scipy import stats  # noqa: E402
 
 from identifiability_models import CELLS, LAYERS, SAMPLES, TOKENS, Marched, WrittenModels, features, spearman, texts, write_model  # noqa: E402
-from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from made_up_images import idx, rows_of_test_images, write_mnist  # noqa: E402
 
 IMAGES = 20
 LAST_OF_GROUP = np.array([0, 1, 2, 3, 5, 10])  # distances 0, 1, 2, 3, 4-5, 6-10, 11 and more
@@ -100,7 +101,8 @@ class Sample:
                 tokens, after = self.tokens.copy(), others
                 tokens[i] = self.blank
                 u = self.embed(tokens)
-                self.moved[i] = np.linalg.norm(self.embedded[i] - u[i])
+                # Before positions are added, so that equal tokens move equally.
+                self.moved[i] = np.linalg.norm(self.model.arrays["embedding/W"] @ (self.tokens[i] - self.blank))
             rows, _, logits = self.model.run(u)
             if logits is None:
                 self.effects[""][i] = np.linalg.norm(rows[-1][after] - self.rows[-1][others])
@@ -240,6 +242,62 @@ class Accounts(AttributionTest):
     def test_by_spectral_norms_are_numpys(self):
         found = self.attribution("--identifiability.norm=spectral", transformer="transformer.h5")
         self.assert_numpys(found, "transformer", "transformer.h5", self.words(), spectral=True)
+
+
+class EqualPatches(AttributionTest):
+    """Images of a bright bar on black: most patches are equal, as those of handwritten digits."""
+
+    @classmethod
+    def make(cls, maker):
+        super().make(maker)
+        random = np.random.default_rng(4)
+        images = np.zeros((IMAGES, 28, 28), np.uint8)
+        # A bar of 3 columns across 8 rows: it touches 2 or 4 of the patches of every three rows of patches.
+        for image, column in zip(images, random.integers(4, 20, IMAGES)):
+            image[8:16, column:column + 3] = random.integers(100, 256, (8, 3))
+        images[3] = 0  # no patch differs from another one: how far they move tells nothing
+        for split in ("train", "t10k"):
+            for kind, numbers in (("images-idx3", images), ("labels-idx1", (np.arange(IMAGES) % 10).astype(np.uint8))):
+                with open(maker.path(f"data/{split}-{kind}-ubyte"), "wb") as stream:
+                    stream.write(idx(numbers.tobytes(), *numbers.shape))
+        # Tokens without a place: equal patches have equal scores and effects, too.
+        write_model(maker.path("placeless.h5"), 13, inputs=16, tokens=49, classes=10, change=lambda arrays: arrays["embedding/position"].fill(0))
+
+    def effects_of(self, model, image, blank):
+        """The change of the logits by blanked patch."""
+        def logits(tokens):
+            return model.run(model.embed(tokens[None])[0])[2]
+        whole, found = logits(image), []
+        for patch in range(len(image)):
+            changed = image.copy()
+            changed[patch] = blank
+            found.append(np.linalg.norm(logits(changed) - whole))
+        return np.array(found)
+
+    def expected(self, name, equal_effects):
+        """The mean correlation by scipy, with ties that are exact: equal patches have one distance, and if asked for one effect."""
+        model = Marched(self.path("models/" + name), columns=7)
+        images = patches(rows_of_test_images(self.path("models/data")))[self.drawn]
+        blank, found = images.mean((0, 1)), []
+        for image in images:
+            kinds, of_kind = np.unique(image, axis=0, return_inverse=True)
+            of_kind = of_kind.ravel()
+            if len(kinds) == 1:
+                continue
+            moved = np.linalg.norm((kinds - blank) @ model.arrays["embedding/W"].T, axis=1)[of_kind]
+            effects = self.effects_of(model, image, blank)
+            if equal_effects:
+                effects = np.array([effects[of_kind == kind].mean() for kind in range(len(kinds))])[of_kind]
+            found.append(stats.spearmanr(moved, effects)[0])
+        return np.mean(found)
+
+    def test_have_the_ranks_of_exact_ties_on_any_number_of_ranks(self):
+        for name in ("images.h5", "placeless.h5"):
+            one = self.attribution(transformer=name, file=MNIST, attributed=SAMPLES, flow_tokens=0)
+            np.testing.assert_allclose(one["transformer/agreement_moved"][0], self.expected(name, name == "placeless.h5"), rtol=1e-10, err_msg=name)
+            for ranks in (2, 3):
+                self.assert_same_numbers(one, self.attribution(transformer=name, file=MNIST, attributed=SAMPLES, flow_tokens=0, ranks=ranks,
+                                                               output=f"{ranks}_{name}"))
 
 
 class Ranks(AttributionTest):

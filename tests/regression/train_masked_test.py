@@ -21,7 +21,7 @@ PDE = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4", "--equation.kapp
 # The weights hardly move, by less than 1e-9 in all steps.
 STILL = ("--train.rate=1e-12", "--train.warm_up=0")
 MADE = "from the model file kept: embedding, final_norm, layers; new: {}; left out: {}\n"
-COMPARISONS = ("attention", "bottleneck", "gradient_flow", "hessian", "information_flow", "perturbation", "spectrum_of_states")
+COMPARISONS = ("attention", "bottleneck", "gradient_flow", "information_flow", "perturbation", "spectrum_of_states")
 
 # Texts of one of four groups of three words, in a token file.
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -1,15 +1,17 @@
 #pragma once
 
-// The Hessian of the training of a small classifier, on any number of replicas and of ranks over tokens.
+// The Hessian of the training of a small classifier or model of masked words, on any number of replicas and of
+// ranks over tokens.
 
 #include <vector>
 
 #include "analysis/hessian/training_hessian.hpp"
+#include "model/word_masking.hpp"
 #include "tests/support/small_classifier.hpp"
 
 namespace fluxformer::test {
 
-/// A classifier, thirteen samples and what is minimised: the loss, a smoothness penalty for knots, and all
+/// A model, thirteen samples (with masked words, where it guesses them) and what is minimised: the loss, a smoothness penalty for knots, and all
 /// coefficients (kappa where the model has token diffusion).
 struct ClassifierHessian {
   ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
@@ -23,7 +25,10 @@ struct ClassifierHessian {
         objective{c.loss,
                   c.model.variation == DepthVariation::linear ? 0.3 : 0.0,
                   {.kappa = c.kappa > 0, .alpha = true, .rho = true}},
-        samples(run.samples(data, all_of(data))),
+        samples(c.loss.target == LossTarget::masked_words
+                    ? masked_for_evaluation(run.samples(data, all_of(data)), 0.3,
+                                            mask_vocabulary_of_numbers(data), c.name)
+                    : run.samples(data, all_of(data))),
         hessian(run.parameters, run.context, run.march.depth(), 1, samples, objective) {}
 
   std::vector<double> product(Curvature part, const std::vector<double>& v) {

@@ -7,10 +7,10 @@
 namespace fluxformer::hessian {
 namespace {
 
-/// Kind of a parameter array; "" if it is in no block.
-std::string kind_of(const ParameterView& view) {
+/// Kind of a parameter array; "" if it is in no block. The word head of a classifier does not act on its loss.
+std::string kind_of(const ParameterView& view, bool classifier) {
   if (view.group == "embedding") return view.name == "W" || view.name == "words" ? "embedding" : "";
-  if (view.group == "head") return view.name == "W" ? "head" : "";
+  if (view.group == (classifier ? "head" : "word_head")) return view.name == "W" ? "head" : "";
   if (view.name == "W_Q" || view.name == "W_K" || view.name == "W_V" || view.name == "W_O")
     return view.name.substr(2);
   return view.name == "W_1" || view.name == "W_2" ? view.name : "";
@@ -37,9 +37,10 @@ std::vector<NamedBlock> parameter_blocks(const ParameterLayout& layout, const st
       for (const auto& one : block_kinds) known += (known.empty() ? "" : ", ") + one;
       throw BadInput(key + ": there is no block '" + kind + "'; there are " + known);
     }
+  const bool classifier = layout.has("head/W");
   std::vector<NamedBlock> blocks;
   for (const auto& view : layout.views()) {
-    const auto kind = kind_of(view);
+    const auto kind = kind_of(view, classifier);
     if (std::ranges::find(kinds, kind) == kinds.end()) continue;
     blocks.push_back({kind, set_of(view), {range_of(view)}});
   }

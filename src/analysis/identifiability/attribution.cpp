@@ -36,6 +36,24 @@ std::vector<double> mid_ranks(std::span<const double> values) {
   return ranks;
 }
 
+std::vector<double> with_ties(std::vector<double> values) {
+  std::vector<std::size_t> order;
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) continue;
+    order.push_back(i);
+    largest = std::max(largest, std::abs(values[i]));
+  }
+  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  double smallest = -std::numeric_limits<double>::infinity();
+  for (const std::size_t i : order) {
+    // A number beyond the reach of the last group begins a new one.
+    if (values[i] > smallest + 1e-12 * largest) smallest = values[i];
+    values[i] = smallest;
+  }
+  return values;
+}
+
 double spearman(std::span<const double> x, std::span<const double> y) {
   if (x.size() != y.size()) throw BadInput("a rank correlation needs two lists of one size");
   const auto a = mid_ranks(x), b = mid_ranks(y);
@@ -104,6 +122,23 @@ void BlankOut::take_out(int length, int first, int count) {
                   u_.data() + (at(u_, token, slot) - u_.data()));
 }
 
+double BlankOut::moved(std::span<const double> input, int token) const {
+  const int width = probe_.counted().width;
+  // Where a word is taken out there is no blank: |x_i|
+  if (words()) return distance(whole_input_.data() + token * width, std::vector<double>(width).data(), width);
+  // |W_E (f_i - blank)|: the same sums for equal tokens, whichever place they have
+  const auto weights = probe_.parameters().view("embedding/W");
+  const Index features = std::ssize(mean_token_);
+  double sum = 0;
+  for (Index c = 0; c < width; ++c) {
+    double channel = 0;
+    for (Index k = 0; k < features; ++k)
+      channel += weights[c * features + k] * (input[token * features + k] - mean_token_[k]);
+    sum += channel * channel;
+  }
+  return std::sqrt(sum);
+}
+
 double BlankOut::change(int slot, int blank, int length) const {
   if (const int classes = probe_.spec().classes; classes > 0)
     // |z' - z| of the logits
@@ -136,7 +171,6 @@ TokenEffects BlankOut::effects(std::span<const double> input, int length) {
   }
   whole_logits_.assign(logits_.begin(), logits_.begin() + spec.classes);
   const auto winner = std::ranges::max_element(whole_logits_) - whole_logits_.begin();
-  const std::vector<double> nothing(width, 0.0);
 
   const bool keeps_first = spec.class_token || (spec.classes > 0 && spec.pooling == Pooling::first);
   for (int first = keeps_first ? 1 : 0; first < length; first += slots) {
@@ -148,9 +182,7 @@ TokenEffects BlankOut::effects(std::span<const double> input, int length) {
       // z_w - z'_w of the class w with the largest logit z_w of the whole sample
       if (spec.classes > 0)
         found.winning_drop[token] = whole_logits_[winner] - logits_[slot * spec.classes + winner];
-      // |x_i - blank|; where a word is taken out there is no blank: |x_i|
-      found.moved[token] = distance(whole_input_.data() + token * width,
-                                    words() ? nothing.data() : at(embedded_, token, slot), width);
+      found.moved[token] = moved(input, token);
     }
   }
   return found;
@@ -202,12 +234,12 @@ class AgreementSums : public Accumulator {
   std::size_t layers_;
 };
 
-/// The numbers of those tokens that have an effect: all but a class token.
+/// The numbers of those tokens that have an effect, all but a class token, with ties.
 std::vector<double> with_effect(std::span<const double> numbers, const TokenEffects& effects) {
   std::vector<double> some;
   for (std::size_t i = 0; i < numbers.size(); ++i)
     if (!std::isnan(effects.output_change[i])) some.push_back(numbers[i]);
-  return some;
+  return with_ties(std::move(some));
 }
 
 /// Measures samples one after another.
@@ -346,7 +378,7 @@ void Attributor::compare(const std::vector<Matrix>& accounts, std::size_t layer,
       agreement.add(e, a, layer, false, spearman(scores, effect[e]));
       // The control as a factor: |x_i - blank|
       for (std::size_t i = 0; i < scores.size(); ++i) scores[i] *= moved[i];
-      agreement.add(e, a, layer, true, spearman(scores, effect[e]));
+      agreement.add(e, a, layer, true, spearman(with_ties(std::move(scores)), effect[e]));
     }
   }
 }

@@ -28,6 +28,11 @@ namespace fluxformer::identifiability {
 /// Gibbons, "Rank Correlation Methods".
 std::vector<double> mid_ranks(std::span<const double> values);
 
+/// The numbers, of which those that round-off alone tells apart are made equal: all that lie within 1e-12 of the
+/// largest magnitude above the smallest of them. NaN and infinite numbers are kept. Ranks then do not depend on
+/// the order of sums, and so not on the number of ranks of MPI.
+std::vector<double> with_ties(std::vector<double> values);
+
 /// Spearman's rank correlation, the Pearson correlation of the mid-ranks, in [-1, 1]. NaN where one side is
 /// constant, or has fewer than two values. Throws BadInput for different sizes or NaN.
 double spearman(std::span<const double> x, std::span<const double> y);
@@ -37,7 +42,8 @@ double spearman(std::span<const double> x, std::span<const double> y);
 struct TokenEffects {
   std::vector<double> output_change;  ///< |z' - z|
   std::vector<double> winning_drop;   ///< fall of the largest logit; NaN without classes
-  std::vector<double> moved;          ///< |x_i - blank| of the embedded token; for words |x_i|
+  /// |W_E (f_i - blank)| of the features f_i; for words |x_i| of the embedded token
+  std::vector<double> moved;
 };
 
 /// Effect of each token of a sample on a model's output: the token is taken away and the model runs again.
@@ -66,6 +72,8 @@ class BlankOut {
   void run(std::span<const double> input, int length, int first, int count);
   /// u := the embedded batch without the token that each slot leaves out.
   void take_out(int length, int first, int count);
+  /// How far a token moves that is blanked; before positions are added, so that equal tokens move equally.
+  double moved(std::span<const double> input, int token) const;
   /// |z' - z| of a slot whose token `blank` is away.
   double change(int slot, int blank, int length) const;
 

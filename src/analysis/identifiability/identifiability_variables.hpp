@@ -208,7 +208,7 @@ inline const io::Variable own_share{
 /// Names of the accounts, in the order of Account, and what they are.
 inline const std::array<std::pair<std::string, std::string>, 6> accounts = {{
     {"raw", "attention weights"},
-    {"effective", "effective attention"},
+    {"effective", "effective attention (absolute values of each head's entries, mean over the heads)"},
     {"norm_based", "norms of weighted values"},
     {"rollout", "attention rollout"},
     {"flow", "attention flow"},

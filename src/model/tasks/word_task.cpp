@@ -243,7 +243,9 @@ void WordTask::product(Curvature part, const Batch&, const Parameters& direction
 }
 
 int WordTask::outputs() const {
-  throw BadInput("the exact Gauss-Newton matrix needs classes; masked words have too many outputs");
+  throw BadInput(
+      "the exact Gauss-Newton part takes a gradient for each word of the vocabulary at each masked token, "
+      "which are too many; products with it need none of them");
 }
 
 void WordTask::pull_output(const Batch&, Index, int, double*, std::span<double>, const TaskTape&) {

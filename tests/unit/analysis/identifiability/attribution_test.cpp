@@ -24,6 +24,20 @@ TEST(RankCorrelation, gives_tied_values_the_mean_of_their_places) {
   EXPECT_EQ(mid_ranks(List{}), List{});
 }
 
+TEST(RankCorrelation, counts_numbers_as_equal_that_round_off_alone_tells_apart) {
+  const double off = 1e-15;
+  EXPECT_EQ(with_ties(List{2 + off, 1, 2, 5}), (List{2, 1, 2, 5}));
+  EXPECT_EQ(mid_ranks(with_ties(List{2 + off, 1, 2, 5})), (List{2.5, 1, 2.5, 4}));
+  EXPECT_EQ(mid_ranks(with_ties(List{0, 1, 1e-13, -1e-13})), (List{2, 4, 2, 2}));
+  // 1e-12 of the largest magnitude, whatever its sign; a group reaches so far above its smallest number.
+  EXPECT_EQ(mid_ranks(with_ties(List{-1, 4e-12, 2e-12, 0})), (List{1, 4, 3, 2}));
+  EXPECT_EQ(with_ties(List{-100, 3e-12, 0}), (List{-100, 0, 0}));
+  EXPECT_EQ(with_ties(List{1, 1 + 0.6e-12, 1 + 1.4e-12}), (List{1, 1, 1 + 1.4e-12}));
+  EXPECT_EQ(with_ties(List{}), List{});
+  EXPECT_EQ(with_ties(List{INFINITY, 1, -INFINITY, 1 + off}), (List{INFINITY, 1, -INFINITY, 1}));
+  EXPECT_TRUE(std::isnan(with_ties(List{NAN, 1})[0]));
+}
+
 TEST(RankCorrelation, of_known_lists_is_known) {
   // IQ against hours of television, the textbook example: sum d^2 = 194, 1 - 6 * 194 / (10 * 99) = -29/165.
   const List iq{86, 97, 99, 100, 101, 103, 106, 110, 112, 113}, hours{2, 20, 28, 27, 50, 29, 7, 17, 6, 12};
@@ -146,6 +160,19 @@ TEST(BlankOut, of_features_is_the_sample_with_the_mean_token) {
     b.check(found, i, logits_of(b.one.probe, b.batch, b.length(), u),
             distance(difference, std::vector<double>(u.size(), 0.0)));
   }
+}
+
+TEST(BlankOut, moves_equal_tokens_equally_wherever_they_stand) {
+  Blanked b({.kind = ModelKind::pde, .kappa = 0.2});
+  const std::vector<double> mean = {0.3, -0.2, 0.5};
+  std::copy_n(b.batch.input.begin(), 3, b.batch.input.begin() + 3);
+  std::copy_n(b.batch.input.begin(), 3, b.batch.input.begin() + 9);
+  const auto found = BlankOut(b.several.probe, mean).effects(b.batch.input, b.length());
+  ASSERT_GE(b.length(), 4);
+  EXPECT_EQ(found.moved[0], found.moved[1]);
+  EXPECT_EQ(found.moved[0], found.moved[3]);
+  EXPECT_NE(found.moved[0], found.moved[2]);
+  EXPECT_NE(found.output_change[0], found.output_change[1]);  // their positions differ
 }
 
 // Without attention, reaction and diffusion the states of the others do not change.
