@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
-from comparison import ALL, CompareTest, MODELS  # noqa: E402
+from comparison import CompareTest, MODELS  # noqa: E402
 from program import ROOT, SEVERAL_RANKS  # noqa: E402
 from python_package import call  # noqa: E402
 

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from identifiability_models import (CELLS, HEADS, LAYERS, LONGER, SAMPLES, TOKENS, WORDS, Marched, WrittenModels, texts, write_model)  # noqa: E402
+from identifiability_models import (CELLS, HEADS, LAYERS, LONGER, TOKENS, WORDS, Marched, WrittenModels, texts, write_model)  # noqa: E402
 
 EPSILONS = (1e-2, 1e-3, 1e-6)
 # A singular value is a zero below this share of the largest. Those of the samples and weights here are above 1e-8 or below 1e-13.

@@ -139,7 +139,7 @@ def _lay_out(figure: Figure) -> None:
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
     for one in figure.legends:
         one.set_bbox_to_anchor((0, 0, 1, strip), figure.transFigure)
-    figure.draw_without_rendering()
+    figure.get_layout_engine().execute(figure)
     figure.set_layout_engine(None)  # with one, even "none", savefig draws everything twice
     figure.laid_out = True
 
