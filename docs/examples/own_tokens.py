@@ -5,8 +5,8 @@
 
 LINES.txt has a sample per line; a tab separates the two sentences of a pair. The tokeniser is that of BERT for lower-case models
 (bert-base-uncased): small letters without accents; punctuation and Chinese characters by themselves; and words cut into the longest
-pieces that vocab.txt has ("##" in front of all but the first). With a tokeniser of your own only `pieces` changes, or with numbers
-instead of words (tokenizer.encode(line).ids) nothing but the last call is needed.
+pieces that vocab.txt has ("##" in front of all but the first). [MASK] and the like are cut as any other text. With a tokeniser of your own
+only `pieces` changes, or with numbers instead of words (tokenizer.encode(line).ids) nothing but the last call is needed.
 """
 
 import string

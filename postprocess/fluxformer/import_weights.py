@@ -34,7 +34,7 @@ from collections.abc import Iterable
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.model_file import write_model
 from fluxformer.part_file import refuse_place
-from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, read_state
+from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, plain_name, read_state
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def layer_prefixes(state: StateDict, wanted: str) -> tuple[str | None, list[str]
         Prefixes of the layers, in their order.
     """
     found = [match["prefix"] for match in map(ATTENTION.fullmatch, state.names())
-             if match and match["prefix"].startswith(wanted)]
+             if match and match["prefix"].startswith(plain_name(wanted))]
     if not found:
         hint = " (different sizes for queries, keys and values are not supported)" if any(
             name.endswith("q_proj_weight") for name in state.names()) else ""

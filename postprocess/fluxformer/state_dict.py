@@ -98,7 +98,7 @@ def _read_parts(path: str) -> dict[str, Tensor]:
     regular_file(path)
     try:
         with open(path, "rb") as stream:
-            places = json.loads(stream.read().decode("utf-8"), object_pairs_hook=once)["weight_map"]
+            places = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=once)["weight_map"]
         if not isinstance(places, dict) or not all(isinstance(one, str) and one == os.path.basename(one) for one in places.values()):
             raise ValueError("weight_map does not give a file beside the index for each name")
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
@@ -200,25 +200,26 @@ def state_dict_in(path: str, state: Any, key: str, is_tensor: Callable[[Any], bo
     place = key or ("state_dict" if "" not in found and "state_dict" in found else "")
     if place in found:
         return found[place]
-    there = f"there are {listed(found)}" if found else "and none in it; save model.state_dict() alone"
     if key:
-        raise Unfit(f"{path}: --key {key}: no state dict is there; {there}")
+        raise Unfit(f"{path}: --key {key}: no state dict is there; {f'there are {listed(found)}' if found else 'the file has none'}")
     if not found:
-        raise Unfit(f"{path}: holds more than a state dict, {there}")
-    names = listed(map(str, state))
-    raise Unfit(f"{path}: holds more than a state dict ({names}): --key says which of the state dicts in it is the model; {there}")
+        raise Unfit(f"{path}: holds more than a state dict; save model.state_dict() alone")
+    raise Unfit(f"{path}: holds more than a state dict ({listed(map(str, state))}): --key says which of the state dicts in it is the model; "
+                f"there are {listed(found)}")
 
 
 def read_torch(path: str, key: str = "") -> Arrays:
     """Reads a file of torch.save; runs no code from the file. `key`: where in it the state dict is."""
     try:
         import torch
-    except ImportError:
+    except ModuleNotFoundError:
         raise Unfit(f"{path}: reading it needs PyTorch (apt-get install python3-torch), or save the state dict as .npz "
                     "where PyTorch is") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # pickle can raise anything, and PyTorch's message suggests executing code from the file
+    except Exception as failure:  # pickle can raise anything, and PyTorch's message suggests executing code from the file
+        if isinstance(failure, (ImportError, TypeError)) and of_environment(failure):
+            raise
         raise Unfit(f"{path}: not a state dict; save model.state_dict(), not the model (what needs code from the file is not read)") from None
     state = state_dict_in(path, state, key, lambda one: isinstance(one, torch.Tensor))
     arrays = {}
@@ -245,10 +246,12 @@ class StateDict:
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays: Arrays = {}
-        for name, array in arrays.items():
-            if plain_name(name) in self._arrays:
-                raise Unfit(f"two arrays are called {plain_name(name)}, but for prefixes of wrappers (module., _orig_mod.)")
-            self._arrays[plain_name(name)] = array
+        self._saved: dict[str, str] = {}  # name here: name in the file
+        for saved, array in arrays.items():
+            name = plain_name(saved)
+            if name in self._arrays:
+                raise Unfit(f"{self._saved[name]} and {saved} are the same array, but for what wrappers put into names")
+            self._saved[name], self._arrays[name] = saved, array
         self._left = set(self._arrays)
 
     def __contains__(self, name: str) -> bool:
@@ -289,6 +292,6 @@ class StateDict:
         return array
 
     def left(self, ignored: Iterable[str]) -> list[str]:
-        """Names of arrays that were not taken and match none of these patterns."""
-        return sorted(name for name in self._left
-                      if not any(fnmatch.fnmatchcase(name, plain_name(pattern)) for pattern in ignored))
+        """Names of arrays that were not taken and match none of these patterns, neither as here nor as in the file."""
+        return sorted(name for name in self._left if not any(
+            fnmatch.fnmatchcase(one, pattern) for one in (name, self._saved[name]) for pattern in ignored))

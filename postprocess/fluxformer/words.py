@@ -33,7 +33,7 @@ def read_words(path: str) -> list[str]:
     A word that is there twice is said on the standard output; published vocabularies have such, and the last one counts.
     """
     words = _numbered(path, _text(path)) if path.endswith(".json") else read_lines(path)
-    check_words(path, words, "word", unique=False)
+    check_words(path, words, "word")
     places: dict[str, list[int]] = {}
     for number, word in enumerate(words):
         places.setdefault(word, []).append(number)
@@ -62,7 +62,7 @@ def listed_words(path: str, words: Any, what: str) -> list[str]:
     ----------
     path : str
         File for which they are, for messages.
-    words : list of str, array of str, or mapping
+    words : list of str, array or column of a table, or mapping
         Texts in that order, without or with a byte-order mark at their beginning; or word -> number, as a tokeniser's `get_vocab()`
         returns it in any order; or number -> word.
     what : str
@@ -78,12 +78,14 @@ def listed_words(path: str, words: Any, what: str) -> list[str]:
         if not all(isinstance(number, (int, np.integer)) and not isinstance(number, bool) for _, number in pairs):
             raise RunError(f"{path}: {what} is a mapping, but not one of word to number")
         words = in_order(f"{path}: {what}", pairs)
-    elif isinstance(words, str) or not isinstance(words, (Sequence, np.ndarray)):
+    elif hasattr(words, "tolist"):  # of numpy and pandas
+        words = words.tolist()
+    if isinstance(words, str) or not isinstance(words, Sequence):
         raise RunError(f"{path}: {what} is of type {type(words).__name__}: expected a list in the order of the numbers, or a mapping word: number")
     texts = [str(word) if isinstance(word, np.str_) else word for word in words]
     if texts and isinstance(texts[0], str) and texts[0] != MARK:
         texts[0] = texts[0].removeprefix(MARK)
-    check_words(path, texts, what, unique=False)
+    check_words(path, texts, what)
     return texts
 
 
@@ -96,15 +98,12 @@ def in_order(what: str, pairs: Iterable[tuple[str, int]]) -> list[str]:
     return [word for word, _ in found]
 
 
-def check_words(path: str, words: Sequence[str], what: str, unique: bool) -> None:
-    """RunError if a list of words cannot be stored; `unique`: also if a word is in it twice."""
-    places: dict[str, int] = {}
+def check_words(path: str, words: Sequence[str], what: str) -> None:
+    """RunError if a list of words cannot be stored."""
     for number, word in enumerate(words):
         if not isinstance(word, str) or not word or "\0" in word:
-            raise RunError(f"{path}: {what} {number} {'holds a zero byte' if word else 'is empty'}")
-        if unique and word in places:
-            raise RunError(f"{path}: {what} {number}, {word!r}, is {what} {places[word]} too")
-        places[word] = number
+            reason = "is no text" if not isinstance(word, str) else "holds a zero byte" if word else "is empty"
+            raise RunError(f"{path}: {what} {number} {reason}")
 
 
 def _text(path: str) -> str:
@@ -131,10 +130,15 @@ def _numbered(path: str, text: str) -> list[str]:
         raise RunError(f"{path}: not a vocabulary: {failure}") from None
     if not text.lstrip().startswith("{"):
         raise RunError(f"{path}: not a vocabulary: it is not an object word: number")
-    pairs = _of_tokenizer(path, dict(found)) if isinstance(dict(found).get("model"), list) else found
+    pairs = _of_tokenizer(path, _entries(found)) if isinstance(_entries(found).get("model"), list) else found
     if not all(type(number) is int for _, number in pairs):
         raise RunError(f"{path}: not a vocabulary: it is not an object word: number")
     return in_order(path, pairs)
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    """An object of JSON, which is a list of pairs here; empty for anything else."""
+    return dict(value) if isinstance(value, list) and all(isinstance(one, tuple) for one in value) else {}
 
 
 def _of_tokenizer(path: str, tokenizer: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -143,19 +147,17 @@ def _of_tokenizer(path: str, tokenizer: dict[str, Any]) -> list[tuple[str, Any]]
     def refuse(why: str) -> RunError:
         return RunError(f"{path}: not the file of a tokeniser: {why}")
 
-    model = tokenizer["model"]
-    vocabulary = dict(model).get("vocab") if all(isinstance(one, tuple) for one in model) else None
+    vocabulary, added_tokens = _entries(tokenizer["model"]).get("vocab"), tokenizer.get("added_tokens") or []
     if not isinstance(vocabulary, list) or not all(isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
                                                    for one in vocabulary):
         raise refuse("model.vocab is neither an object word: number nor a list of words with scores")
     pieces = bool(vocabulary) and isinstance(vocabulary[0], list)
     pairs = [(word, number) for number, (word, _) in enumerate(vocabulary)] if pieces else list(vocabulary)
-    there = set(pairs)
-    for one in tokenizer.get("added_tokens") or []:
-        added = dict(one) if isinstance(one, list) else {}
+    numbers = dict(pairs)
+    for added in map(_entries, added_tokens if isinstance(added_tokens, list) else [added_tokens]):
         if type(added.get("id")) is not int or not isinstance(added.get("content"), str):
             raise refuse("an entry of added_tokens has no id and content")
-        if (added["content"], added["id"]) not in there:
-            there.add((added["content"], added["id"]))
+        if numbers.get(added["content"]) != added["id"]:
+            numbers[added["content"]] = added["id"]
             pairs.append((added["content"], added["id"]))
     return pairs

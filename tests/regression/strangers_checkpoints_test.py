@@ -21,6 +21,9 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
 from python_package import ENVIRONMENT, POSTPROCESS, FolderTest, call, start  # noqa: E402
 
+import fluxformer  # noqa: E402
+from fluxformer.published.command import fitting_words  # noqa: E402
+
 WORDS = ["[PAD]", "[UNK]", *(f"w{number}" for number in range(2, 29))]
 # A PyTorch that evaluates the text it is to load.
 TORCH = """
@@ -108,16 +111,18 @@ class Names(Strangers):
         state["embed.weight"] = random.normal(size=(width, 3))
         options = ("--heads", "2", "--norm", "post", "--activation", "relu", "--overwrite", "--embedding-weight")
         found = []
-        for wrapper, embedding in (("", "embed.weight"), ("module.", "embed.weight"), ("_orig_mod.module.", "_orig_mod.module.embed.weight")):
-            np.savez(self.path("state.npz"), **{wrapper + name: array for name, array in state.items()})
-            done = call("import", self.path("state.npz"), self.model, *options, embedding)
+        for wrapper, embedding, more in (("", "embed.weight", ()), ("module.", "embed.weight", ()), ("_orig_mod.module.", "_orig_mod.module.embed.weight", ()),
+                                         ("module.encoder.", "module.encoder.embed.weight", ("--prefix", "module.encoder.", "--ignore", "module.count*"))):
+            counted = {"module.count": np.array(7.0)} if more else {}
+            np.savez(self.path("state.npz"), **{wrapper + name: array for name, array in state.items()}, **counted)
+            done = call("import", self.path("state.npz"), self.model, *options, embedding, *more)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             found.append(self.arrays())
         for arrays in found[1:]:
             for name, array in found[0].items():
                 np.testing.assert_array_equal(arrays[name], array, name)
         np.savez(self.path("state.npz"), **state, **{"module.embed.weight": state["embed.weight"]})
-        self.assert_refused(call("import", self.path("state.npz"), self.model, *options, "embed.weight"), "state.npz", "two arrays are called embed.weight")
+        self.assert_refused(call("import", self.path("state.npz"), self.model, *options, "embed.weight"), "state.npz", "embed.weight and module.embed.weight are the same array")
         np.savez(self.path("state.npz"), **{f"model.{name}": array for name, array in state.items()}, step=np.array(7.0))
         done = call("import", self.path("state.npz"), self.model, *options, "embed.weight", "--key", "model")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -181,6 +186,9 @@ class Vocabularies(Strangers):
         self.assertEqual(self.words(), [*WORDS[:27], "<row 28>", "<<row 28>>"])  # each has a name of its own
         self.assert_refused(self.run_import(*self.paths, "--words", self.write("v.txt", "\n".join(WORDS[:14]))), "14 words, but the model has 29")
         self.assert_refused(self.run_import(*self.paths, "--words", self.write("v.txt", "\n".join([*WORDS, "more"]))), "30 words, but the model has 29", "tokeniser with more words")
+        self.assertEqual(len(fitting_words(self.write("v.txt", "\n".join(map(str, range(1500)))), 1500 + 1023)[0]), 2523)
+        with self.assertRaisesRegex(fluxformer.RunError, "1500 words, but the model has 2524: it is the vocabulary of another model"):
+            fitting_words(self.path("v.txt"), 1500 + 1024)  # no table is padded so far
 
     def test_a_word_table_may_be_padded_beyond_config_json(self):
         words = "bert.embeddings.word_embeddings.weight"
@@ -212,6 +220,7 @@ class Vocabularies(Strangers):
                 self.assertEqual(self.words(), WORDS)
         for model, more, part in (({"type": "BPE"}, [], "model.vocab is neither"), ([1], [], "model.vocab is neither"), ({"vocab": [1]}, [], "model.vocab is neither"),
                                   (of_words, [{"id": "0"}], "added_tokens has no id"), (of_words, [7], "added_tokens has no id"),
+                                  (of_words, [[7]], "added_tokens has no id"), (of_words, 7, "added_tokens has no id"), ({"vocab": {"a": []}}, [], "not an object word: number"),
                                   (fewer, behind[1:2], "'w28' has 28 where 27 is expected"), (of_words, [{"id": 3, "content": "other"}], "has 3 where 4 is expected")):
             with self.subTest(part, model=model):
                 self.assert_refused(self.run_import(*self.paths, "--words", self.write("tokenizer.json", {"added_tokens": more, "model": model})), "tokenizer.json", part)
@@ -262,7 +271,7 @@ class Folders(Strangers):
         def put(places, index=None):
             for file in files:
                 safetensors_file.save(self.path("hub/" + file), {name: tensors[name] for name, place in places.items() if place == file})
-            self.write("hub/model.safetensors.index.json", {"metadata": {}, "weight_map": index or places})
+            self.write("hub/model.safetensors.index.json", "\ufeff" + json.dumps({"metadata": {}, "weight_map": index or places}))
 
         put(places)
         for source in ((self.path("hub"),), (self.path("hub/model.safetensors.index.json"), self.path("hub/config.json")), (self.path("hub/model.safetensors.index.json"),)):
@@ -307,9 +316,9 @@ class Folders(Strangers):
 
 
 class Trainings(Strangers):
-    def torch(self, content, *options):
+    def torch(self, content, *options, library=TORCH):
         """`import` of a file of torch.save, with a PyTorch that evaluates the text."""
-        self.write("torch.py", TORCH)
+        self.write("torch.py", library)
         return start("import", self.write("ckpt.pt", content), self.path("config.json"), "--output", self.model, "--overwrite", *options,
                      env={**ENVIRONMENT, "PYTHONPATH": os.pathsep.join((self.folder, POSTPROCESS))})
 
@@ -325,7 +334,11 @@ class Trainings(Strangers):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assert_same(arrays)
         self.assert_refused(self.torch(training, "--key", "optimizer"), "--key optimizer: no state dict is there", "ema.model, model")
-        self.assert_refused(self.torch("{'epoch': 3}", "--key", "model"), "--key model: no state dict is there", "none in it")
+        self.assert_refused(self.torch("{'epoch': 3}", "--key", "model"), "--key model: no state dict is there; the file has none")
+        for library, part in ((TORCH.replace(", **options", ""), "unexpected keyword argument"), ("raise ImportError('libtorch.so')", "libtorch.so")):
+            done = self.torch(state, library=library)
+            self.assert_refused(done, part, "not of a file")
+            self.assertNotIn("ckpt.pt", done.stderr)
 
 
 class Locks(Strangers):

@@ -94,7 +94,7 @@ class Locks(StrangersTest):
                     self.assertNotIn("damaged", end.err)
                 self.assertNotIn("locked", self.run_program(*arguments, "--output.file=out.h5").err)
 
-    def test_a_damaged_file_is_called_damaged_with_a_whole_reason(self):
+    def test_a_damaged_file_is_not_called_locked(self):
         self.imported("bert", "BertModel")
         with open(self.path("model.h5"), "r+b") as file:
             file.truncate(os.path.getsize(self.path("model.h5")) // 2)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unittest
 import warnings
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
@@ -116,16 +117,23 @@ class Padding(TextsTest):
         self.assertEqual(self.written(ids=[[1, 2, 0], [2, 1, 0]], words=words), [])  # each sample ends with its own
         self.assertEqual(self.written(ids=[[0, 1, 2], [1, 0, 2]], words=words), [])  # one at the beginning is that of the sample
         self.assertEqual(self.written(ids=[[1, 0, 0], [2, 1, 2]], lengths=[3, 3], words=words), [])  # they are words, it is said
+        self.assertEqual(self.written(ids=[[1, 0, 2], [2, 1, 0]], words=words), [])  # they stand between texts, whose blocks may end with one
+        self.assertEqual(self.written(ids=[[1, 0], [2, 1, 2]], words=words), [])  # lists of different lengths are not padded
+        self.assert_raises("1 of 2 samples end with", ids=[[1, 0, 0], [2]], words=words)
+        self.assertEqual(self.written(ids=[[0, 0], [1, 2]], lengths=[1, 2], words=["[PAD]", "a", "b"]), [])  # a text of nothing
 
     def test_numbers_without_words_are_a_warning(self):
         note, = self.written(ids=self.IDS)
         self.assertIn("1 of 2 samples end with two or more of the number 0, which count as words", note)
+        note, = self.written(ids=[[2, 3, 0, 0], [2, 0, 0, 0]])  # padded to a length of the model
+        self.assertIn("2 of 2 samples end with", note)
         self.assertEqual(self.written(ids=[[2, 3, 1, 0], [2, 3, 2, 3]]), [])
         np.savez(self.path("plain.npz"), ids=self.IDS)
         self.assertIn("warning: ", call("tokens", self.path("plain.npz"), "--output", self.output, "--overwrite").stdout)
 
     def test_padding_typed_into_lines_is_refused(self):
-        self.assert_refused(self.tokens("the cat\nthe [PAD] [PAD]\n", "\n".join(WORDS)), "line 2 ends with '[PAD]': lines need no padding")
+        for line in ("the [PAD] [PAD]", "[PAD] the"):
+            self.assert_refused(self.tokens(f"the cat\n{line}\n", "\n".join(WORDS)), "line 2 begins or ends with '[PAD]': lines need no padding")
 
 
 class Vocabularies(TextsTest):
@@ -152,6 +160,9 @@ class Vocabularies(TextsTest):
         self.assertEqual(self.stored("words"), WORDS)
         self.written(ids=[[2, 3]], words={word: np.int64(number) for number, word in reversed([*enumerate(WORDS)])}, labels=[1], label_names={1: "good", 0: "bad"})
         self.assertEqual((self.stored("words"), self.stored("label_names")), (WORDS, ["bad", "good"]))
+        column = mock.Mock(spec=["tolist"], tolist=lambda: WORDS)  # of a table
+        self.written(ids=[[2, 3]], words=column)
+        self.assertEqual(self.stored("words"), WORDS)
         for words, part in (({"a": 0, "b": 2}, "'b' has 2 where 1 is expected"), ({"a": 0, "b": 0}, "'b' has 0 where 1"), ({"a": "0"}, "not one of word to number"),
                             ({"a", "b"}, "of type set: expected a list"), ("ab", "of type str"), ({"a": 0}.keys(), "of type dict_keys")):
             with self.subTest(part):
@@ -190,6 +201,7 @@ class Vocabularies(TextsTest):
                 self.assert_refused(self.tokens("the cat", vocabulary, name="vocab.json"), f"have the mark {mark} of a tokeniser", "write_token_file")
         maltese = "\n".join(["<unk>", "\u0120unju", *(f"w{number}" for number in range(98))])
         self.made("\u0120unju w3\n", maltese)
+        self.assertNotIn("pieces", self.made("## dog dog\n", "[UNK]\nthe\n##\n"))  # a heading
         pieces = "[UNK]\nthe\ncat\n##s\n"
         self.assertNotIn("warning", self.made("the cat\n", pieces))
         said = self.made("the cats cat the\n", pieces)

@@ -13,6 +13,7 @@ import numpy as np
 
 MOST_PADDING = 1024  # rows of a word table behind its last word; tables are padded to multiples of 8, 64 or 128, also for 8 devices
 
+
 @dataclass
 class Model:
     """A model file that grows.

@@ -50,7 +50,7 @@ class Checkpoint:
                 here = re.sub(rf"^(?:{newer})", older, here)
             if re.fullmatch(ignored, here) or here == AVERAGED:
                 continue
-            if here != whole and whole.startswith(f"{prefix}."):
+            if whole.startswith(f"{prefix}."):
                 self._trunk.add(here)
             if here in self._tensors:
                 raise Unfit(f"{path}: {self._published[here]} and {name} are the same tensor")

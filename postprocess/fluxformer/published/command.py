@@ -38,7 +38,7 @@ import argparse
 from fluxformer.model_file import write_model
 from fluxformer.part_file import refuse_place
 from fluxformer.published.bert import BERT
-from fluxformer.published.building import Architecture, Model
+from fluxformer.published.building import MOST_PADDING, Architecture, Model
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 from fluxformer.published.distilbert import DISTILBERT
@@ -127,9 +127,9 @@ def trunk(config: Config, architecture: Architecture, kind: str, tensors: Checkp
 
 def fitting_words(path: str, rows: int) -> tuple[list[str], list[str]]:
     """The words of a vocabulary for a model with so many word vectors, and notes on them. Rows behind the last word pad the table: they get
-    names of their own. Unfit if there are more words than rows, or fewer than half as many."""
+    names of their own. Unfit if there are more words than rows, fewer than half as many, or more rows than padding adds."""
     words, notes = read_words(path), []
-    if len(words) > rows or 2 * len(words) < rows:
+    if len(words) > rows or 2 * len(words) < rows or rows - len(words) >= MOST_PADDING:
         raise Unfit(f"{path}: {len(words)} words, but the model has {rows}: it is the vocabulary of another model"
                     + (", or of a tokeniser with more words than the model knows" if rows and len(words) > rows else ""))
     if len(words) < rows:

@@ -84,7 +84,7 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
     Raises
     ------
     RunError
-        If the text cannot be read, a line has no words or ends with a word for padding, or a word has no number.
+        If the text cannot be read, a line has no words or begins or ends with padding, or a word has no number.
     """
     numbers = {word: number for number, word in enumerate(words)}
     composed = {unicodedata.normalize("NFC", word): number for word, number in reversed(numbers.items())}
@@ -96,9 +96,11 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
     samples: list[list[int]] = []
     total, others, unknown = 0, 0, Counter[str]()
     for place, line in enumerate(read_texts(path), start=1):
-        sample = []
-        for word in line.split():
-            total += 1
+        sample, among = [], line.split()
+        if pad := next(filter(is_padding, (*among[:1], *among[-1:])), None):
+            raise RunError(f"{path}: line {place} begins or ends with {pad!r}: lines need no padding, the file says how long each sample is")
+        total += len(among)
+        for word in among:
             number = numbers.get(word)
             if number is None and (number := composed.get(unicodedata.normalize("NFC", word))) is not None:
                 others += 1
@@ -108,8 +110,6 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
             if number is None:
                 raise RunError(f"{path}: {word!r} (line {place}) is not in the vocabulary, which has no {' or '.join(UNKNOWN)} either")
             sample.append(number)
-        if sample and is_padding(word):
-            raise RunError(f"{path}: line {place} ends with {word!r}: lines need no padding, the file says how long each sample is")
         inside = sample if length is None else sample[:max(0, length - len(begin) - len(end))]
         if not (sample := [*begin, *inside, *end]):
             raise RunError(f"{path}: line {place} has no words: a sample has at least one")

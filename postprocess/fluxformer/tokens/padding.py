@@ -85,30 +85,34 @@ def refuse_padding(place: str, ids: np.ndarray, lengths: np.ndarray | None, word
     Raises
     ------
     RunError
-        If samples begin with a word for padding; and without lengths if they end with one, or if some end with more marks of the end of a
-        text than others.
+        If real words follow a word for padding at the beginning of samples; and without lengths if samples end with one, or if some end with
+        more marks of the end of a text than others.
     """
+    real = ids.shape[1] if lengths is None else lengths
     for number, word in enumerate(words):
         pad, mark = is_padding(word), word.lower() in ENDS
         if not pad and not (mark and not known):
             continue
         ends, begins = _run(_backwards(ids, lengths), number), _run(ids, number)
-        padded = ends > 0 if pad else ends > min(1, ends.min())
+        # One mark at the end is that of the text if all samples have one, if marks stand between texts (samples are blocks of a long text),
+        # or if lists of different lengths were given, which are not padded.
+        own = ends.min() > 0 or (ids == number).sum() > (ends + begins).sum() or lengths is not None and lengths.min() < lengths.max()
+        padded = ends > (1 if mark and own else 0)
         if not known and padded.any():
             first = int(padded.argmax())
             raise RunError(f"{place}ids: {padded.sum()} of {len(ids)} samples end with {word!r} (sample {first}: {ends[first]} times), and nothing says that "
                            "this is padding: give attention_mask or lengths, the number of real tokens of each sample")
-        padded = begins > (0 if pad else 1)
+        padded = (begins > (0 if pad else 1)) & (begins < real)
         if padded.any():
             raise RunError(f"{place}ids: {padded.sum()} of {len(ids)} samples begin with {word!r} (sample {int(padded.argmax())}). "
                            f"Padding on the left is not read: {RIGHT}")
 
 
 def padding_note(place: str, ids: np.ndarray) -> str:
-    """A warning if samples without words and lengths seem to be padded: some, but not all, end with the same number twice or more; else ""."""
+    """A warning if samples without words and lengths seem to be padded: some of several end with the same number twice or more; else ""."""
     numbers, counts = np.unique(ids[(ids[:, -1:] == ids[:, -2:-1]).any(axis=1), -1], return_counts=True)
     padded = int(counts.max(initial=0))
-    if not 0 < padded < len(ids):
+    if padded == 0 or len(ids) == 1:
         return ""
     number = numbers[counts.argmax()]
     return (f"{place}ids: {padded} of {len(ids)} samples end with two or more of the number {number}, which count as words; if that is padding, "

@@ -15,7 +15,7 @@ UNKNOWN = ("<unk>", "[UNK]")
 HALF = 0.5  # share of unknown words above which a text does not fit
 # Letters of Maltese begin with Ġ, too: so many words of a vocabulary may.
 MARKS = {"Ġ": (str.startswith, 0.02), "▁": (str.startswith, 0.0), "</w>": (str.endswith, 0.0)}
-INSIDE = ("##", "@@")  # marks of pieces beside which whole words stand as they are
+INSIDE = re.compile(r"##\w.*|\w.*@@", re.DOTALL)  # pieces beside which whole words stand as they are
 TOKENISER = "let the tokeniser of the model make the numbers, and give them as an .npz or to write_token_file"
 
 
@@ -60,9 +60,10 @@ def about_unknown(path: str, words: Sequence[str], total: int, unknown: Counter[
     most = ", ".join(f"{word!r} ({count})" for word, count in unknown.most_common(5))
     said = (f"{path}: {missing} of {total} words ({100 * missing / total:.3g} %) are not in the vocabulary and become unknown, most often {most}"
             f"{''.join(f'; {one}' for one in _guesses(words, unknown))}")
-    piece = next((word for word in words if word.startswith(INSIDE[0]) or word.endswith(INSIDE[1]) and len(word) > 2), None)
+    piece = next(filter(INSIDE.fullmatch, words), None)
     if piece is not None:
-        said += f"; the vocabulary has pieces of words ({piece}), into which its tokeniser cuts words: {TOKENISER}; docs/examples/own_tokens.py has that of BERT"
+        said += (f"; the vocabulary has pieces of words ({piece}), into which its tokeniser cuts words: {TOKENISER}; "
+                 "docs/examples/own_tokens.py has that of BERT")
     if missing > HALF * total and piece is not None:
         raise RunError(said)
     return f"warning: {said}" if missing > HALF * total or piece is not None else said

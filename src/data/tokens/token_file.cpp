@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
@@ -410,15 +411,16 @@ TokenTable read_token_table(const std::string& path, const std::string& split) {
   return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
-/// True if the words of the model are those of the file, and behind them at most <mask>, or names that
-/// `import` gives to rows that only pad a word table ("<row 27>").
+/// True if the words of the model are those of the file, and behind them at most names that `import` gives to
+/// rows that only pad a word table ("<row 27>"), and <mask>.
 bool same_but_for_padding(const std::vector<std::string>& known, const std::vector<std::string>& words) {
   if (same_but_for_mask(known, words)) return true;
   const auto names_a_row = [](const std::string& word) {
     return word.starts_with('<') && word.find("row ") == word.find_first_not_of('<');
   };
+  const bool mask = !known.empty() && known.back() == Vocabulary::mask_word;
   return known.size() > words.size() && std::equal(words.begin(), words.end(), known.begin()) &&
-         std::all_of(known.begin() + std::ssize(words), known.end(), names_a_row);
+         std::all_of(known.begin() + std::ssize(words), known.end() - (mask ? 1 : 0), names_a_row);
 }
 
 /// Checks and takes the sizes of the model, where there is one.
@@ -470,37 +472,49 @@ constexpr std::string_view padding_words[] = {"[PAD]", "[pad]", "<pad>", "<PAD>"
 /// Marks of the end of a text, with which some tokenisers pad.
 constexpr std::string_view end_marks[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
-/// How often `word` stands at the end of a sample of `tokens` tokens.
-int times_at_end(const int* sample, int tokens, int word) {
-  int times = 0;
-  while (times < tokens && sample[tokens - 1 - times] == word) ++times;
-  return times;
+/// How often a sample has a word at its beginning, at its end and between. A sample of nothing else ends with
+/// it.
+struct Occurrences {
+  std::ptrdiff_t beginning = 0, end = 0, between = 0;
+};
+
+Occurrences occurrences(std::span<const int> sample, int word) {
+  const auto other = [word](int id) { return id != word; };
+  const auto first = std::ranges::find_if(sample, other);
+  if (first == sample.end()) return {.end = std::ssize(sample)};
+  const auto behind = std::find_if(sample.rbegin(), sample.rend(), other).base();
+  return {first - sample.begin(), sample.end() - behind, std::count(first, behind, word)};
 }
 
-/// Throws BadInput if padding would count as words: if samples begin with a word for it, or if nothing says
-/// how long they are and some end with one, or with more marks of the end of a text than others.
+/// Throws BadInput if padding would count as words: if real words follow a word for it at the beginning of a
+/// sample, or if nothing says how long samples are and some end with one, or with more marks of the end of a
+/// text than others. fluxformer.tokens.padding has the same rule.
 void refuse_padding(const TokenTable& table, int tokens, const std::string& file) {
   const auto stride = static_cast<std::size_t>(table.tokens);
+  const bool known = !table.lengths.empty();
   for (std::size_t word = 0; word < table.words.size() && !table.ids.empty(); ++word) {
     const auto& text = table.words[word];
     const bool pad = std::ranges::find(padding_words, text) != std::end(padding_words);
-    if (!pad && std::ranges::find(end_marks, text) == std::end(end_marks)) continue;
+    const bool mark = std::ranges::find(end_marks, text) != std::end(end_marks);
+    if (!pad && (!mark || known)) continue;
     const auto refuse = [&](std::size_t sample, const std::string& what, const std::string& remedy) {
       throw BadInput("data.file = " + file + ": sample " + std::to_string(sample) + " of " +
                      table.ids_called + " " + what + " with '" + text + "', " + remedy);
     };
-    const auto number = static_cast<int>(word);
-    int least = tokens, most = 0;
+    std::ptrdiff_t least = tokens, most = 0;
     std::size_t longest = 0;
+    bool blocks = false;  // of a long text, with marks between its parts
     for (std::size_t sample = 0; sample < table.ids.size() / stride; ++sample) {
-      const int* first = table.ids.data() + sample * stride;
-      const int times = times_at_end(first, tokens, number);
-      if (times > most) most = times, longest = sample;
-      least = std::min(least, times);
-      if (pad && *first == number && (times == 0 || !table.lengths.empty()))
+      const auto real = static_cast<std::size_t>(known ? std::min(tokens, table.lengths[sample]) : tokens);
+      const auto times = occurrences({table.ids.data() + sample * stride, real}, static_cast<int>(word));
+      if (times.beginning > (pad ? 0 : 1))
         refuse(sample, "begins", "and padding on the left is not read: padding stands on the right");
+      if (times.end > most) most = times.end, longest = sample;
+      least = std::min(least, times.end);
+      blocks = blocks || times.between > 0;
     }
-    if (table.lengths.empty() && most > (pad ? 0 : std::min(1, least)))
+    // One mark at the end is that of the text if all samples have one, or if they are blocks.
+    if (!known && most > (mark && (least > 0 || blocks) ? 1 : 0))
       refuse(longest, "ends",
              "and there is no array lengths: padding would count as words. lengths is the number of real "
              "tokens of each sample; python3 -m fluxformer tokens and fluxformer.tokens.write_token_file "

@@ -230,6 +230,8 @@ TEST_F(TokenFiles, take_the_sizes_of_a_model) {
   asked.model = {.vocabulary = 8};
   asked.words = padded;
   EXPECT_EQ(TokenFile(asked).words(), padded);
+  asked.words.back() = padded.back() = "<mask>";
+  EXPECT_EQ(TokenFile(asked).words(), padded);
   padded.back() = "row 7";
   EXPECT_THAT(message({.vocabulary = 8}, padded), HasSubstr("has 6 words, the model has a table of 8"));
   asked = spec(with(words(), "segments", {{3, 4}, Ints{0, 1, 0, 0, 1, 1, 0, 0, 0, 2, 0, 0}}));
@@ -340,8 +342,11 @@ TEST_F(TokenFiles, with_padding_that_nobody_speaks_of_are_refused) {
   }
   EXPECT_THAT(refusal(with(padded("[PAD]", {1, 2, 1, 0, 0, 2}), "lengths", {{2}, Ints{3, 3}})),
               AllOf(HasSubstr("sample 1 of /ids begins with '[PAD]'"), HasSubstr("on the left")));
-  // Each text ends with its own mark.
+  EXPECT_THAT(refusal(padded("<|endoftext|>", {1, 2, 1, 0, 0, 2})), HasSubstr("sample 1 of /ids begins"));
+  // Each text ends with its own mark, marks stand between texts, and a text of nothing has a length of 1.
   EXPECT_EQ(open(padded("<|endoftext|>", {1, 2, 0, 2, 1, 0})).size(), 2U);
+  EXPECT_EQ(open(padded("<|endoftext|>", {1, 0, 2, 2, 1, 0})).size(), 2U);
+  EXPECT_EQ(open(with(padded("[PAD]", {1, 2, 1, 0, 0, 0}), "lengths", {{2}, Ints{3, 1}})).size(), 2U);
   // What is cut off is no padding.
   auto cut = spec(padded("[PAD]", {1, 2, 1, 2, 1, 0}));
   cut.cut = 2;
