@@ -41,8 +41,8 @@ std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, 
 }
 
 void CompareProblem::require_labels(const std::string& purpose, const SampleSet& samples) const {
-  const auto without = std::ranges::count_if(
-      samples.members(), [&](std::size_t member) { return data().label(member) < 0; });
+  const auto without =
+      std::ranges::count_if(samples.members(), [&](std::size_t member) { return data().label(member) < 0; });
   if (without > 0)
     throw BadInput("data.set = " + data().name() + ": " + std::to_string(without) + " of " +
                    std::to_string(samples.size()) + " samples have no label, which " + purpose +

@@ -25,6 +25,7 @@
 #include "drivers/hessian/model_hessian.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
+#include "model/loss.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {

@@ -37,8 +37,7 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vec
                    std::to_string(samples.size()) + " samples" +
                    (samples.size() < data.size() ? " with a label" : ""));
   if (wanted == 0) return samples;
-  auto drawn =
-      shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  auto drawn = shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
   drawn.resize(wanted);
   for (auto& place : drawn) place = samples[place];
   return drawn;
