@@ -135,7 +135,7 @@ std::string label_notes(const data::Dataset& train, const std::vector<std::size_
   std::ostringstream text;
   if (const auto empty = classes - static_cast<int>(used.size()); empty > 0) {
     constexpr int most_listed = 10;
-    text << '\n' << empty << " of " << classes << " classes have no training samples: class";
+    text << '\n' << empty << " of " << classes << " classes have no training samples:";
     int listed = 0;
     for (int c = 0; c < classes && listed < most_listed; ++c)
       if (!used.contains(c)) text << (listed++ == 0 ? " " : ", ") << c;

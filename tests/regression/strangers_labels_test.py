@@ -147,9 +147,9 @@ class TrainingSays(ProgramTest):
 
     def test_empty_classes_are_counted(self):
         self.put(ids=[[1, 2], [1, 3], [2, 2], [3, 3]], labels=[1, 2, 1, 2])
-        self.assertIn("1 of 3 classes have no training samples: class 0 (labels count from 0)", self.trained())
+        self.assertIn("1 of 3 classes have no training samples: 0 (labels count from 0)", self.trained())
         self.put(train__ids=[[1, 2], [1, 3]], train__labels=[0, 2], test__ids=[[1, 1]], test__labels=[1])
-        self.assertIn("1 of 3 classes have no training samples: class 1", self.trained())
+        self.assertIn("1 of 3 classes have no training samples: 1", self.trained())
 
     def test_test_samples_without_labels_have_no_accuracy(self):
         train = {"train__ids": [[1, 2], [1, 3]], "train__labels": [0, 1]}
