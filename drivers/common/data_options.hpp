@@ -24,8 +24,8 @@ struct KnownInput {
 };
 
 /// Opens the data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over
-/// `comm`. Throws BadInput (agreed). Warns, on rank 0, of features beyond 20 in a token file: pixels that were
-/// not normalised.
+/// `comm`. Throws BadInput (agreed). Warns, on rank 0, of features beyond 20 in a token file: pixels that
+/// were not normalised.
 std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
                                          const KnownInput& known, MPI_Comm comm);
 

@@ -53,7 +53,7 @@ Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
                      ": the states of " + name + " have " + std::to_string(width));
   }
   problem.models().require_epochs(epochs_);
-  problem.require_labels("I(T; Y)");
+  problem.require_classes("I(T; Y)");
   for (const auto member : problem.members()) {
     labels_.push_back(problem.data().label(member));
     if (token_ >= problem.data().length(member))

@@ -40,13 +40,20 @@ std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, 
   return std::make_unique<ModelProbe>(parameters, line(), capacity, parameters.spec.cells, precision_);
 }
 
-void CompareProblem::require_labels(const std::string& purpose) const {
+void CompareProblem::require_labels(const std::string& purpose, const SampleSet& samples) const {
   const auto without =
-      std::ranges::count_if(members(), [&](std::size_t member) { return data().label(member) < 0; });
+      std::ranges::count_if(samples.members(), [&](std::size_t member) { return data().label(member) < 0; });
   if (without > 0)
     throw BadInput("data.set = " + data().name() + ": " + std::to_string(without) + " of " +
-                   std::to_string(members().size()) + " samples have no label, which " + purpose +
+                   std::to_string(samples.size()) + " samples have no label, which " + purpose +
                    " needs; give the samples labels");
+}
+
+void CompareProblem::require_classes(const std::string& purpose) const {
+  require_labels(purpose, samples());
+  if (data().classes() < 2)
+    throw BadInput("data.set = " + data().name() + ": there is a single class, so that " + purpose +
+                   " says nothing; check the labels");
 }
 
 std::string CompareProblem::describe() const {

@@ -30,8 +30,11 @@ class CompareProblem {
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// Description in a few lines, for --validate and the log.
   std::string describe() const;
-  /// Throws BadInput if a sample has no label; `purpose`, such as "the loss", is what needs one.
-  void require_labels(const std::string& purpose) const;
+  /// Throws BadInput if one of `samples` has no label; `purpose`, such as "the loss", is what needs one.
+  void require_labels(const std::string& purpose, const SampleSet& samples) const;
+  /// The same of the samples on which all models are evaluated, and if there is only one class: cross entropy
+  /// is then 0 and every sample is classified correctly, whatever the model.
+  void require_classes(const std::string& purpose) const;
 
   MPI_Comm comm() const { return comm_; }
   const ComparedModels& models() const { return models_; }

@@ -64,7 +64,7 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
   if (jacobian_samples_ > problem.samples().size())
     throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
                    ": samples.count gives " + std::to_string(problem.samples().size()) + " samples");
-  problem.require_labels("the loss");
+  problem.require_classes("the loss");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
     problem.probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do

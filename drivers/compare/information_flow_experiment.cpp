@@ -39,7 +39,7 @@ InformationFlow::InformationFlow(const Settings& settings, const CompareProblem&
   if (examples_ > problem.samples().size())
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
                    std::to_string(problem.samples().size()) + " samples");
-  problem.require_labels("the accuracy");
+  problem.require_classes("the accuracy");
   for (const auto& name : problem.models().names())  // throws unless cells end where layers do
     problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
 }

@@ -102,7 +102,7 @@ class Perturbation final : public Comparison {
  public:
   Perturbation(const Settings& settings, const CompareProblem& problem)
       : problem_(problem), plan_(plan_of(settings, problem)) {
-    problem.require_labels("the accuracy");
+    problem.require_classes("the accuracy");
   }
 
   void begin(StudyRecord& record) override {

@@ -25,6 +25,7 @@
 #include "drivers/hessian/model_hessian.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
+#include "model/loss.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -224,14 +225,13 @@ void declare_hessian(Options& options) {
 
 namespace {
 
-/// Throws BadInput for a model whose Gauss-Newton part has too many outputs to be computed exactly.
-void require_exact(const std::string& name, const ModelSpec& spec) {
-  if (guesses_masked_words(spec))
-    throw BadInput("hessian.exact = true: models." + name +
-                   " guesses masked words; the exact Gauss-Newton part takes a gradient for each of the " +
-                   std::to_string(spec.vocabulary) +
-                   " words at each masked token, too many to be kept; hessian.eigenvalues and hessian.probes "
-                   "work without them");
+/// Throws BadInput: the Gauss-Newton part of this model has too many outputs to be computed exactly.
+[[noreturn]] void refuse_exact(const std::string& name, const ModelSpec& spec) {
+  throw BadInput("hessian.exact = true: models." + name +
+                 " guesses masked words; the exact Gauss-Newton part takes a gradient for each of the " +
+                 std::to_string(spec.vocabulary) +
+                 " words at each masked token, too many to be kept; hessian.eigenvalues and hessian.probes "
+                 "work without them");
 }
 
 class HessianOfModels final : public Comparison {
@@ -297,7 +297,6 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                    ": second derivatives are computed in double; use double");
   if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
-  problem.require_labels("the loss");
   for (const auto& name : problem.models().names()) {
     const auto& parameters = problem.models().at(0, name).parameters;
     const auto objective = objective_of(0, name, parameters);
@@ -307,7 +306,13 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
                      std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem.input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
-    if (exact_) require_exact(name, parameters.spec);
+    if (guesses_masked_words(parameters.spec)) {
+      if (exact_) refuse_exact(name, parameters.spec);
+    } else if (objective.loss.kind == LossKind::cross_entropy) {
+      problem.require_classes("the loss");
+    } else {
+      problem.require_labels("the loss", problem.samples());
+    }
     if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
   if (eigenvalues_ == 0 && !epochs_.empty())
@@ -462,8 +467,14 @@ void describe_hessian(io::Description& description) {
 
 std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {
   if (settings.word("hessian.study") != "spectrum") return make_layer_study(settings, context);
+  // The training of each model decides these where they are not given. The file must not hold their defaults:
+  // a run that is repeated from it would take them for what is wanted.
+  auto of_models = settings;
+  for (const char* key :
+       {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})
+    of_models.leave_to_file(key);
   return make_comparison(
-      settings, context,
+      of_models, context,
       [](const Settings& s, const CompareProblem& p) { return std::make_unique<HessianOfModels>(s, p); },
       ModelNeeds::loss);
 }

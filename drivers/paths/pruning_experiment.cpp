@@ -86,6 +86,8 @@ Pruning::Pruning(const Settings& settings, const CompareProblem& problem)
       random_(static_cast<std::size_t>(settings.count("pruning.random_orders"))) {
   if (problem.models().names() != std::vector<std::string>{"transformer"})
     throw BadInput("pruning needs models.transformer, and no other model: heads belong to whole layers");
+  problem.require_classes("the accuracy");
+  problem.require_labels("the worth of a head", further_);
   const auto& spec = problem.models().at(0, "transformer").parameters.spec;
   if (spec.pooling != Pooling::mean)
     throw BadInput("pruning needs a model that reads the mean over tokens, not model.pooling = " +

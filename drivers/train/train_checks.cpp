@@ -116,12 +116,13 @@ void refuse_unfit_labels(const Settings& settings, const data::Dataset& train, c
                    "give them labels, or set train.objective = masked to learn the words");
   const int classes = classes_in_labels(train, test);
   const auto used = static_cast<int>(classes_of(train, labelled).size());
-  if (settings.word("train.loss") == "cross_entropy" && (used < 2 || train.classes() < 2))
+  if (settings.word("train.loss") == "cross_entropy" && used < 2)
     throw BadInput(set + "all labels of the training samples are " +
                    std::to_string(train.label(labelled.front())) +
                    ", so that there is nothing to learn: train.loss = cross_entropy needs two classes at "
                    "least; check the labels");
-  if (outputs < classes && used < classes - used)
+  // The other sets have classes of their own, of which their files may lack some.
+  if (train.name() == "tokens" && outputs < classes && used < classes - used)
     throw BadInput(set + "only " + std::to_string(used) + " of " + std::to_string(classes) +
                    " classes have training samples; labels count the classes 0, 1, 2, ...: number them so "
                    "(years or other identifiers are no classes)");
@@ -134,7 +135,7 @@ std::string label_notes(const data::Dataset& train, const std::vector<std::size_
   std::ostringstream text;
   if (const auto empty = classes - static_cast<int>(used.size()); empty > 0) {
     constexpr int most_listed = 10;
-    text << '\n' << empty << " of " << classes << " classes have no training samples: class";
+    text << '\n' << empty << " of " << classes << " classes have no training samples:";
     int listed = 0;
     for (int c = 0; c < classes && listed < most_listed; ++c)
       if (!used.contains(c)) text << (listed++ == 0 ? " " : ", ") << c;

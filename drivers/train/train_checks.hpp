@@ -26,7 +26,7 @@ void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
 std::vector<std::size_t> labelled_samples(const data::Dataset& data);
 
 /// Throws BadInput if a classifier cannot learn from the labels of `train`: none at all, with cross entropy a
-/// single class or a single output, or more than half of the classes of a new head without training samples.
+/// single class, or in a token file more than half of the classes of a new head without training samples.
 /// `outputs` are those of the model in model.file; 0: none. Not collective.
 void refuse_unfit_labels(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
                          int outputs);

@@ -28,18 +28,18 @@ std::vector<std::size_t> every_sample(const data::Dataset& data) {
   return all;
 }
 
-/// Draws as many of `samples` as `key` says (0: all), by the seed: files may be sorted by class.
-std::vector<std::size_t> drawn_members(const std::vector<std::size_t>& samples, const std::string& data,
+/// Draws as many of `samples` of `data` as `key` says (0: all), by the seed: files may be sorted by class.
+std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vector<std::size_t>& samples,
                                        const Settings& settings, const char* key, const char* purpose) {
   const long wanted = settings.integer(key);
   if (wanted > std::ssize(samples))
-    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data + " has " +
-                   std::to_string(samples.size()) + " samples");
+    throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
+                   std::to_string(samples.size()) + " samples" +
+                   (samples.size() < data.size() ? " with a label" : ""));
   if (wanted == 0) return samples;
-  std::vector<std::size_t> drawn;
-  for (const std::size_t place :
-       shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0))
-    if (std::ssize(drawn) < wanted) drawn.push_back(samples[place]);
+  auto drawn = shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  drawn.resize(wanted);
+  for (auto& place : drawn) place = samples[place];
   return drawn;
 }
 
@@ -48,7 +48,7 @@ Members draw_members(const Settings& settings, const data::Dataset& train, const
   const bool labels = !guesses_words(settings);
   if (labels) refuse_unfit_labels(settings, train, test, outputs);
   Members members;
-  const auto drawn = drawn_members(every_sample(train), train.name(), settings, "train.samples", "training");
+  const auto drawn = drawn_members(train, every_sample(train), settings, "train.samples", "training");
   const auto apart =
       static_cast<std::size_t>(settings.real("train.validation") * static_cast<double>(drawn.size()));
   const auto order =
@@ -58,7 +58,7 @@ Members draw_members(const Settings& settings, const data::Dataset& train, const
   const auto testing = labels ? labelled_samples(test) : every_sample(test);
   // Without labels there is nothing to draw from.
   if (!testing.empty())
-    members.testing = drawn_members(testing, test.name(), settings, "train.test_samples", "testing");
+    members.testing = drawn_members(test, testing, settings, "train.test_samples", "testing");
   return members;
 }
 

@@ -29,8 +29,8 @@ struct MaskVocabulary {
 /// The vocabulary of a data set with a mask: the word "<mask>" or "[MASK]" if there is one, else a new word.
 MaskVocabulary mask_vocabulary(const data::Dataset& data);
 
-/// The same for data whose words have no names, with as many words as a model that was trained on their masked
-/// words: its last word is the mask.
+/// The same for data whose words have no names, with as many words as a model that was trained on their
+/// masked words: its last word is the mask.
 MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data);
 
 /// Masks the words of batches. Not collective.
@@ -61,8 +61,8 @@ class WordMasking {
   double share_;
 };
 
-/// Samples for an evaluation, in which `share` of the words of `vocabulary` are masked: always the same words,
-/// whatever the seed and the ranks. Throws BadInput, beginning with `key`, if no word can be masked.
+/// Samples for an evaluation, in which `share` of the words of `vocabulary` are masked: always the same
+/// words, whatever the seed and the ranks. Throws BadInput, beginning with `key`, if no word can be masked.
 SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
                                 const std::string& key);
 

@@ -40,7 +40,7 @@ class MaskedWords(CompareTest):
         maker.folder = cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
         arrays = token_file()
         write_token_file(maker.path("named.h5"), {**arrays, "words": NAMES})
-        write_token_file(maker.path("numbers.h5"), arrays)
+        write_token_file(maker.path("numbers.h5"), {name: arrays[name] for name in ("ids", "lengths")})
         # A single test sample: the training draws it at the same place as the analysis, and so masks the same words of it.
         one = {f"train/{name}": values for name, values in arrays.items()} | {f"test/{name}": values[:1] for name, values in arrays.items()}
         write_token_file(maker.path("one.h5"), {**one, "words": NAMES})
@@ -73,6 +73,11 @@ class MaskedWords(CompareTest):
             self.assert_refused(end, *parts)
             self.assertFalse(os.path.exists(self.path("no.h5")))
 
+    def repeat(self, name):
+        """Runs again what wrote this file, into again.h5."""
+        end = self.run_program("hessian", name, "--quiet", "--output.file=again.h5")
+        self.assertEqual(end.code, 0, end)
+
     def test_of_many_words_have_ends_and_density_and_only_the_exact_spectrum_is_refused(self):
         models = self.files("mlm", "mlm.h5")
         found = self.hessian("--hessian.eigenvalues=2", "--hessian.steps=5", "--hessian.probes=2", models=models)
@@ -101,6 +106,8 @@ class MaskedWords(CompareTest):
         other = self.hessian(*settings, f"--train.masked={SHARE}", "--samples.batch=8", models=self.files("named"), output="8.h5")
         for measure in ("loss", "gradient_norm", "gauss_newton_largest_eigenvalue"):
             np.testing.assert_allclose(other[f"transformer/{measure}"], one[f"transformer/{measure}"], rtol=1e-10, err_msg=measure)
+        self.repeat("out.h5")
+        np.testing.assert_array_equal(self.numbers("again.h5", "hessian")["transformer/loss"], one["transformer/loss"])
 
     def test_have_parts_that_add_up_to_the_whole(self):
         for name, file, key in (("named", "named.h5", "transformer"), ("own", "named.h5", "transformer"), ("pde", "named.h5", "independent")):
@@ -130,7 +137,7 @@ class MaskedWords(CompareTest):
         np.testing.assert_allclose(found["transformer/epoch_largest_eigenvalue"][:, 1], found["transformer/largest_eigenvalue"], rtol=1e-4)
         self.assertNotEqual(found["transformer/epoch_loss"][0, 0], found["transformer/epoch_loss"][0, 1])
 
-    def test_need_no_names_of_their_words_if_the_program_trained_them(self):
+    def test_need_neither_labels_nor_names_of_their_words_if_the_program_trained_them(self):
         found = self.hessian(*FEW, models=self.files("numbers_model", "numbers.h5"))
         self.assertTrue(np.isfinite(found["transformer/largest_eigenvalue"]).all())
 
@@ -150,6 +157,8 @@ class MaskedWords(CompareTest):
         self.refused(models=self.files("named", "unknown.h5"), ranks=2, parts=("named_trained.h5", "no words that can be masked"))
 
     def test_a_share_of_masked_words_that_no_model_needs_is_refused(self):
+        self.hessian(*FEW, models=self.files("classes"))
+        self.repeat("out.h5")  # whose settings hold no share
         self.refused("--train.masked=0.3", models=self.files("classes"), parts=("train.masked = 0.3", "none of the models guesses masked words"))
         self.refused("--train.loss=mean_squared_error", models=self.files("named"), parts=("train.loss", "cross_entropy"))
 

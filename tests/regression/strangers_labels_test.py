@@ -147,9 +147,9 @@ class TrainingSays(ProgramTest):
 
     def test_empty_classes_are_counted(self):
         self.put(ids=[[1, 2], [1, 3], [2, 2], [3, 3]], labels=[1, 2, 1, 2])
-        self.assertIn("1 of 3 classes have no training samples: class 0 (labels count from 0)", self.trained())
+        self.assertIn("1 of 3 classes have no training samples: 0 (labels count from 0)", self.trained())
         self.put(train__ids=[[1, 2], [1, 3]], train__labels=[0, 2], test__ids=[[1, 1]], test__labels=[1])
-        self.assertIn("1 of 3 classes have no training samples: class 1", self.trained())
+        self.assertIn("1 of 3 classes have no training samples: 1", self.trained())
 
     def test_test_samples_without_labels_have_no_accuracy(self):
         train = {"train__ids": [[1, 2], [1, 3]], "train__labels": [0, 1]}
@@ -164,12 +164,15 @@ class TrainingSays(ProgramTest):
         end = self.run_on("evolve", "--model.file=out.h5", "--data.split=test", "--inflow.samples=2", "--evolve.time=1", "--output.logits=true",
                           "--output.file=logits.h5")
         self.assertEqual(end.code, 0, end)
-        self.put(**train, test__ids=[[1, 1], [2, 3], [1, 2]], test__labels=[-1, 1, 0])
+        self.put(**train, test__ids=[[1, 1], [2, 3], [1, 2], [2, 1], [3, 3], [3, 1], [2, 2]], test__labels=[-1, 1, 0, 1, 0, 1, 0])
         said = self.trained()
-        self.assertIn("1 of 3 test samples have no label and are left out", said)
-        self.assertIn("1 of 2 test samples have the same tokens as a training sample", said)
-        end = self.run_on("information_flow", "--models.transformer=out.h5", "--samples.count=3", "--output.file=flow.h5")
-        self.assert_refused(end, "1 of 3 samples have no label, which the accuracy needs")
+        self.assertIn("1 of 7 test samples have no label and are left out", said)
+        self.assertIn("1 of 6 test samples have the same tokens as a training sample", said)
+        self.assert_refused(self.run_on("train", *TRAIN, "--train.test_samples=7"), "train.test_samples = 7: tokens has 6 samples with a label")
+        for experiment, options, part in (("information_flow", ("--samples.count=7",), "1 of 7 samples have no label, which the accuracy needs"),
+                                          ("hessian", ("--samples.count=7",), "1 of 7 samples have no label, which the loss needs"),
+                                          ("pruning", ("--samples.count=3", "--pruning.examples=4"), "samples have no label, which the ")):
+            self.assert_refused(self.run_on(experiment, "--models.transformer=out.h5", *options, "--output.file=compared.h5", ranks=2), part)
 
     def test_minus_one_is_no_label_of_a_training_sample(self):
         self.put(ids=[[1, 2], [1, 3]], labels=[0, -1])
@@ -185,6 +188,11 @@ class TrainingSays(ProgramTest):
         for label in (0, 1):
             self.put(ids=[[1, 2], [1, 3]], labels=[label, label])
             self.refused(f"all labels of the training samples are {label}", "two classes")
+        # A squared error can be learnt of one output, but such a model is right about every sample.
+        self.put(ids=[[1, 2], [1, 3]], labels=[0, 0])
+        self.trained("--train.loss=mean_squared_error")
+        end = self.run_on("information_flow", "--models.transformer=out.h5", "--samples.count=2", "--flow.examples=0", "--output.file=flow.h5", ranks=2)
+        self.assert_refused(end, "there is a single class, so that the accuracy says nothing")
 
     def test_without_splits_the_test_accuracy_is_that_of_training_samples(self):
         self.put(ids=[[1, 2], [1, 3]] * 8, labels=[0, 1] * 8)
@@ -205,15 +213,24 @@ class TrainingSays(ProgramTest):
         self.assertIn("each epoch leaves out 1 of 5 training samples", self.trained("--train.validation=0"))
         self.assertNotIn("leaves out", self.trained("--train.validation=0", "--train.batch=5"))
 
-    def test_naive_bayes_sees_the_samples_of_the_model(self):
-        # The word tells the class in the samples that are trained on; of the others it says nothing.
-        self.put(train__ids=[[1, 1], [2, 2]] * 4, train__labels=[0, 1] * 4, test__ids=[[1, 1], [2, 2], [1, 1]], test__labels=[0, 1, 1])
-        said = self.trained("--train.validation=0", "--train.test_samples=2")
+    def trained_beside_naive_bayes(self, *options):
+        """What a training says, and the accuracy of naive Bayes."""
+        said = self.trained("--train.validation=0", *options)
         with h5py.File(self.path("out.h5"), "r") as file:
-            share = file["training"].attrs["baseline_accuracy"]
-        self.assertIn(share, (0.5, 1.0))  # of two samples
+            return said, file["training"].attrs["baseline_accuracy"]
+
+    def test_naive_bayes_sees_the_samples_of_the_model(self):
+        # The word tells the class, of all test samples but the last one.
+        texts = {"train__ids": [[1, 1], [2, 2]] * 4, "train__labels": [0, 1] * 4, "test__ids": [[1, 1], [2, 2], [1, 1]]}
+        self.put(**texts, test__labels=[0, 1, 1])
+        said, share = self.trained_beside_naive_bayes("--train.test_samples=2")
+        self.assertIn(share, (0.5, 1.0))  # of two samples; of all three it would be 2/3
         self.assertIn(f"naive Bayes on the same tokens: {100 * share:.6g} % of the same 2 test texts, after the same 8 training texts", said)
-        self.assertIn("after the same 4 training texts", self.trained("--train.validation=0", "--train.samples=4"))
+        # After a single text it knows one class.
+        self.put(**texts, test__labels=[0, 1, 0])
+        said, share = self.trained_beside_naive_bayes("--train.samples=1", "--train.batch=1")
+        self.assertLess(share, 1)
+        self.assertIn("% of the same 3 test texts, after the same 1 training texts", said)
 
     def test_masking_without_words_says_what_it_cannot_know(self):
         random = np.random.default_rng(0)
@@ -221,7 +238,8 @@ class TrainingSays(ProgramTest):
         masked = ("--train.objective=masked", "--train.batch=8")
         words = ["<unk>", "<|endoftext|>", "</s>", "<pad>", *(f"w{number}" for number in range(8))]
         guesses = {}
-        for name, more in (("named", {"words": words}), ("unnamed", {}), ("specials", {"specials": [0, 1, 2, 3]})):
+        # With words, padding at the end needs lengths.
+        for name, more in (("named", {"words": words, "lengths": [8] * 40}), ("unnamed", {}), ("specials", {"specials": [0, 1, 2, 3]})):
             self.put(ids=ids, **more)
             said = self.trained(*masked)
             self.assertEqual("the file has no words" in said, name != "named", said)

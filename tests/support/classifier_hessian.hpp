@@ -1,7 +1,7 @@
 #pragma once
 
-// The Hessian of the training of a small classifier or model of masked words, on any number of replicas and of
-// ranks over tokens.
+// The Hessian of the training of a small classifier or model of masked words, on any number of replicas and
+// of ranks over tokens.
 
 #include <vector>
 
@@ -11,8 +11,8 @@
 
 namespace fluxformer::test {
 
-/// A model, thirteen samples (with masked words, where it guesses them) and what is minimised: the loss, a smoothness penalty for knots, and all
-/// coefficients (kappa where the model has token diffusion).
+/// A model, thirteen samples (with masked words, where it guesses them) and what is minimised: the loss, a
+/// smoothness penalty for knots, and all coefficients (kappa where the model has token diffusion).
 struct ClassifierHessian {
   ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
       : data(c.model.vocabulary > 0

@@ -121,6 +121,11 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"[+-]?\d+")
 
 
+def _unlabelled(word: str) -> bool:
+    """True for the label -1."""
+    return WHOLE.fullmatch(word) is not None and int(word) == -1
+
+
 def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
     """Reads the classes of training samples and, from a second file, of test samples.
 
@@ -149,10 +154,10 @@ def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
     for word, place, test in places:
         if not word:
             raise RunError(f"{place.replace(', line', ': line')} is empty: a label per line")
-        if WHOLE.fullmatch(word) and int(word) == -1 and not test:
+        if _unlabelled(word) and not test:
             raise RunError(f"label -1 ({place}): classes count from 0; -1 usually means unlabelled, which only samples for testing may be; "
                            "leave these lines out of both files, or leave --labels out if no sample has a label")
-    known = [(word, place) for word, place, test in places if not (test and WHOLE.fullmatch(word) and int(word) == -1)]
+    known = [(word, place) for word, place, _ in places if not _unlabelled(word)]
     numbers = [one for one in known if NUMBER.fullmatch(one[0])]
     others = [one for one in known if not NUMBER.fullmatch(one[0])]
     if numbers and others:
@@ -164,7 +169,7 @@ def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
     if not others:
         return [[int(word) for word in words] for words in lines], []
     train, *rest = lines
-    names = sorted(set(train)) + sorted({word for words in rest for word in words} - set(train) - {"-1"})
+    names = sorted(set(train)) + sorted({word for words in rest for word in words if not _unlabelled(word)} - set(train))
     order = {name: number for number, name in enumerate(names)}
     return [[order.get(word, -1) for word in words] for words in lines], names
 

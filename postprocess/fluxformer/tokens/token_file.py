@@ -164,8 +164,8 @@ def label_notes(splits: Mapping[str, Samples], label_names: Sequence[str]) -> li
             first = list(itertools.islice((number for number in range(classes) if number not in used), 10))
             named = ", ".join(repr(label_names[number]) if len(label_names) else str(number) for number in first)
             more = f" and {empty - len(first)} more" if empty > len(first) else ""
-            notes.append(f"{empty} of {classes} classes have no training samples: {named}{more}; the labels of the training samples are "
-                         f"{min(used)} to {max(used)}, and classes count from 0")
+            counted = "" if len(label_names) else f"; the labels of the training samples are {min(used)} to {max(used)}, and classes count from 0"
+            notes.append(f"{empty} of {classes} classes have no training samples: {named}{more}{counted}")
         if 2 * empty > classes:
             notes.append("more than half of the classes are empty: train refuses to make a classifier for them; number the classes 0, 1, 2, ...")
     if "test/" in splits and train is not None:

@@ -7,7 +7,8 @@
 namespace fluxformer::hessian {
 namespace {
 
-/// Kind of a parameter array; "" if it is in no block. The word head of a classifier does not act on its loss.
+/// Kind of a parameter array; "" if it is in no block. The word head of a classifier does not act on its
+/// loss.
 std::string kind_of(const ParameterView& view, bool classifier) {
   if (view.group == "embedding") return view.name == "W" || view.name == "words" ? "embedding" : "";
   if (view.group == (classifier ? "head" : "word_head")) return view.name == "W" ? "head" : "";

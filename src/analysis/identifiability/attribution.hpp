@@ -28,9 +28,9 @@ namespace fluxformer::identifiability {
 /// Gibbons, "Rank Correlation Methods".
 std::vector<double> mid_ranks(std::span<const double> values);
 
-/// The numbers, of which those that round-off alone tells apart are made equal: all that lie within 1e-12 of the
-/// largest magnitude above the smallest of them. NaN and infinite numbers are kept. Ranks then do not depend on
-/// the order of sums, and so not on the number of ranks of MPI.
+/// The numbers, of which those are made equal that round-off alone tells apart: a number becomes the smallest
+/// of its group if it exceeds that by no more than 1e-12 of the largest magnitude. NaN and infinite numbers
+/// are kept. The order then does not depend on how sums were added up, and so not on the number of MPI ranks.
 std::vector<double> with_ties(std::vector<double> values);
 
 /// Spearman's rank correlation, the Pearson correlation of the mid-ranks, in [-1, 1]. NaN where one side is

@@ -123,6 +123,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A place where the files of a set may be: a folder, and what their names begin with.
+struct SetPlace {
+  fs::path folder;
+  std::string prefix;
+};
+
 /// Images and labels of a split, plain before .gz; an empty path for what is not there.
 struct IdxPair {
   fs::path images, labels;
@@ -133,7 +139,7 @@ struct IdxPair {
 fs::path file_at(const fs::path& path) {
   std::error_code ignored;
   for (const fs::path& one : {path, path / path.filename()})
-    if (fs::is_regular_file(one, ignored)) return one;
+    if (fs::exists(one, ignored) && !fs::is_directory(one, ignored)) return one;
   return {};
 }
 
@@ -144,12 +150,12 @@ fs::path find(const fs::path& folder, const std::string& stem, const std::string
   return {};
 }
 
-/// The files in `folder` whose names begin with `prefix`; EMNIST calls the test split "test", MNIST "t10k".
-IdxPair find_pair(const fs::path& folder, const std::string& prefix, bool train) {
+/// The files of a split; EMNIST calls the test split "test", MNIST "t10k".
+IdxPair find_pair(const SetPlace& place, bool train) {
   IdxPair found;
   for (const std::string part : train ? std::vector{"train"} : std::vector{"t10k", "test"}) {
-    found = {find(folder, prefix + part + "-images", "idx3-ubyte"),
-             find(folder, prefix + part + "-labels", "idx1-ubyte")};
+    found = {find(place.folder, place.prefix + part + "-images", "idx3-ubyte"),
+             find(place.folder, place.prefix + part + "-labels", "idx1-ubyte")};
     if (!found.images.empty() || !found.labels.empty()) break;
   }
   return found;
@@ -170,16 +176,10 @@ std::vector<std::string> prefixes_in(const fs::path& folder) {
   return found;
 }
 
-/// A place where the files of a set may be: a folder, and what their names begin with.
-struct SetPlace {
-  fs::path folder;
-  std::string prefix;
-};
-
 /// True if some file of either split is there.
 bool holds_set(const SetPlace& place) {
   for (const bool train : {true, false}) {
-    const auto pair = find_pair(place.folder, place.prefix, train);
+    const auto pair = find_pair(place, train);
     if (!pair.images.empty() || !pair.labels.empty()) return true;
   }
   return false;
@@ -225,8 +225,8 @@ std::string tables_in(const fs::path& directory) {
   return {};
 }
 
-/// The files of a split; throws BadInput that says where they were looked for.
-IdxPair files_of(const fs::path& directory, bool train) {
+/// The place of a set with both files of this split. Throws BadInput that says where they were looked for.
+SetPlace place_of_split(const fs::path& directory, bool train) {
   const std::string part = train ? "train" : "t10k";
   const std::string wanted = part + "-images-idx3-ubyte[.gz] and " + part + "-labels-idx1-ubyte[.gz]";
   const std::string advice =
@@ -238,7 +238,7 @@ IdxPair files_of(const fs::path& directory, bool train) {
     throw BadInput("data.directory = " + directory.string() + " is not a folder; looked there for " + wanted +
                    advice);
   }
-  const auto found = place.folder.empty() ? IdxPair{} : find_pair(place.folder, place.prefix, train);
+  const auto found = place.folder.empty() ? IdxPair{} : find_pair(place, train);
   if (found.images.empty() || found.labels.empty()) {
     throw BadInput("data.directory = " + directory.string() + " does not hold the MNIST " +
                    (found.images.empty() ? (found.labels.empty() ? "files" : "images") : "labels") +
@@ -247,7 +247,7 @@ IdxPair files_of(const fs::path& directory, bool train) {
                    "and EMNIST)" +
                    tables_in(directory) + advice);
   }
-  return found;
+  return place;
 }
 
 /// All labels of a file. EMNIST has 62 classes, the most of all sets in this form: a label beyond is damage.
@@ -272,7 +272,8 @@ int classes_of(const std::vector<std::uint8_t>& labels) {
 
 Mnist::Mnist(const fs::path& directory, bool train, const ImageTokens& layout, std::size_t at_most)
     : ImageDataset(layout) {
-  const auto [image_path, label_path] = files_of(directory, train);
+  const auto place = place_of_split(directory, train);
+  const auto [image_path, label_path] = find_pair(place, train);
   const IdxFile images(image_path, 3);
   labels_ = labels_in(label_path);
   if (images.records() != labels_.size()) {
@@ -286,8 +287,7 @@ Mnist::Mnist(const fs::path& directory, bool train, const ImageTokens& layout, s
   }
   classes_ = std::max(classes_, classes_of(labels_));
   // The splits have the same classes; the other one may be absent.
-  const auto place = place_of_set(directory);
-  const auto other = find_pair(place.folder, place.prefix, !train).labels;
+  const auto other = find_pair(place, !train).labels;
   if (!other.empty()) classes_ = std::max(classes_, classes_of(labels_in(other)));
   const std::size_t kept = std::min(at_most, images.records());
   images_ = images.read(0, kept);

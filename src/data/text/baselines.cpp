@@ -64,10 +64,6 @@ std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
   return words;
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<std::size_t> every_index(const Dataset& data) {
   std::vector<std::size_t> all(data.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
