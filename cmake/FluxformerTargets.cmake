@@ -26,9 +26,10 @@ function(fluxformer_unfit library found fault needed)
     ".pc file first in PKG_CONFIG_PATH, and configure in an empty build folder.")
 endfunction()
 
-find_file(petsc_configuration petscconf.h HINTS ${PETSC_INCLUDE_DIRS} NO_CACHE)
+find_file(petsc_configuration petscconf.h PATHS ${PETSC_INCLUDE_DIRS} NO_CACHE NO_DEFAULT_PATH)
+find_file(petsc_configuration petscconf.h NO_CACHE)  # where compilers look by themselves
 if(NOT petsc_configuration)
-  fluxformer_unfit(PETSc "${PETSC_INCLUDE_DIRS}" "has no header petscconf.h" "its headers, too (on Debian: petsc-dev)")
+  fluxformer_unfit(PETSc "version ${PETSC_VERSION}" "has no header petscconf.h" "its headers, too (on Debian: petsc-dev)")
 endif()
 file(STRINGS "${petsc_configuration}" petsc_macros REGEX "^#define ")
 foreach(fault "PETSC_USE_COMPLEX:has complex numbers" "PETSC_USE_64BIT_INDICES:has 64-bit indices" "PETSC_USE_REAL_SINGLE:has single precision"
@@ -51,7 +52,8 @@ int main(void) { return 0; }" FLUXFORMER_HDF5_IS_PARALLEL)
 unset(CMAKE_REQUIRED_INCLUDES)
 if(NOT FLUXFORMER_HDF5_IS_PARALLEL)
   unset(FLUXFORMER_HDF5_IS_PARALLEL CACHE)
-  fluxformer_unfit(HDF5 "module ${HDF5_MODULE_NAME}" "is serial" "the parallel one, with MPI (on Debian: libhdf5-openmpi-dev; spack: hdf5+mpi)")
+  fluxformer_unfit(HDF5 "module ${HDF5_MODULE_NAME}" "is serial, or its headers are missing"
+    "the parallel one, with MPI (on Debian: libhdf5-openmpi-dev; spack: hdf5+mpi)")
 endif()
 
 # Third-party headers are system headers, so that warnings concern our code only. (Debian's PETSc.pc also

@@ -12,8 +12,8 @@ wrong() {
   exit 2
 }
 
-# literal WORD: its value does not begin with a quotation mark or ~, which no shell has taken away
-literal() { [[ $1 != --*=[\"\'\~]* ]]; }
+# literal WORD: it, or its value, does not begin with a quotation mark or ~, which no shell has taken away
+literal() { [[ ${1#*=} != [\"\'\~]* ]]; }
 not_literal="a value is written without quotation marks, and with the whole path instead of ~"
 
 # checked EXPERIMENT DECK SETTING...: exits with one line if these cannot be run, and silently if only a check was requested
@@ -25,6 +25,7 @@ checked() {
     [[ $setting = --* ]] || wrong "'$setting' is not of the form --section.key=value: $usage"
     literal "$setting" || wrong "$setting: $not_literal"
   done
+  literal "$scratch" || wrong "scratch=$scratch in jobscripts/machine.sh: $not_literal"
   command -v "$FLUXFORMER_BIN" >/dev/null || wrong "no executable $FLUXFORMER_BIN: build it, or set it in jobscripts/machine.sh"
   if [ "${FLUXFORMER_CHECK:-no}" = yes ]; then exit 0; fi
 }
@@ -75,18 +76,21 @@ begin_round() {
   begun=${EPOCHREALTIME/,/.}
 }
 
-# got_on FILE...: one of the files (checkpoints) is newer than this round, and run.time_limit was not over in the first half of it: then the
-# run had at most time for a step
+# got_on FILE...: one of the files (checkpoints) is newer than this round, and run.time_limit, of the deck or the settings, was not over in
+# the first half of it. Otherwise the run had time for a step at most.
 got_on() {
-  local file newer=no limit word
+  local file newer=no limit='' word
   for file; do
     if [ "$file" -nt "$rounds" ]; then newer=yes; fi
   done
-  limit=0
+  if [ ${#words[@]} -gt 0 ]; then # the deck, which may also be an output file: no text, and large
+    limit=$(head -c 100000 -- "${words[1]}" | LC_ALL=C sed -nE 's/^\s*(run\.)?time_limit\s*=\s*([0-9.eE+-]+).*/\2/p' | tail -n 1)
+  fi
   for word in "${words[@]}"; do
     if [[ $word = --run.time_limit=* ]]; then limit=${word#*=}; fi
   done
-  [ $newer = yes ] && awk -v took="${EPOCHREALTIME/,/.}" -v from="$begun" -v limit="$limit" 'BEGIN { exit limit > 0 && took - from > 2 * limit }'
+  [ $newer = yes ] && awk -v took="${EPOCHREALTIME/,/.}" -v from="$begun" -v limit="${limit:-0}" \
+    'BEGIN { exit (limit > 0 && took - from > 2 * limit) }'
 }
 
 # next_round AGAIN FILE...: after the run. If it was stopped (status 4), SLURM is to run the job again, except after two rounds one after the
@@ -103,6 +107,8 @@ next_round() {
   elif [ "$status" -eq 4 ]; then
     echo "$script: not requeued: in two rounds one after the other the run did not get on: there was no newer checkpoint, or run.time_limit was over" \
       "in the first half of the round. Submit again with more time: $again" >&2
+    echo "$idle" >"$rounds" # for whoever requeues it by hand
+    return
   fi
   rm -f -- "$rounds"
 }

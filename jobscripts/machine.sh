@@ -6,7 +6,7 @@
 # Options of every sbatch. They override the #SBATCH lines of a script; those on submit.sh's command line override these.
 site_options=()
 
-# Ranks per node: submit.sh --nodes=N requests N times as many if no --ntasks is given. Empty: it does not.
+# Ranks per node: submit.sh --nodes=N requests N times as many if no --ntasks is given. Empty: it refuses --nodes alone.
 cores_per_node=
 
 # srun, mpirun, or auto: srun if it supports PMIx, without which it cannot start Open MPI, otherwise mpirun.

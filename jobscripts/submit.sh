@@ -3,15 +3,16 @@
 # How:  in place of sbatch: options first, then the script and the script's arguments:
 #           jobscripts/submit.sh [--dry-run] [sbatch options] jobscripts/run.sbatch evolve input/evolve/evolve.ini
 #       --dry-run only prints the sbatch command. --nodes=N needs --ntasks, or --ntasks-per-node=M for N times M ranks; alone it fills N
-#       nodes, if machine.sh sets cores_per_node. A sweep of more rows than an array may have becomes several arrays. All paths are relative to
-#       the top of the project. From inside a job the new one inherits nothing of that job.
+#       nodes, if machine.sh sets cores_per_node. A sweep of more rows than an array may have becomes several arrays. From inside a job, the
+#       new one inherits nothing of that job. All paths are relative to the top of the project.
 # Writes: nothing; the job does.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
-# sbatch hands its environment on, and srun in the new job would follow the memory and tasks of the job that this is called from.
+# sbatch hands its environment on, and srun in the new job would follow the memory and tasks of the job that this is called from. What says
+# how to reach SLURM stays.
 if [ -n "${SLURM_JOB_ID:-}" ]; then
   for name in "${!SLURM_@}"; do
-    if [[ $name != SLURM_CONF* ]]; then unset "$name"; fi
+    if [[ $name != SLURM_@(CONF*|CLUSTERS|JWT) ]]; then unset "$name"; fi
   done
 fi
 # shellcheck source=jobscripts/machine.sh
@@ -76,11 +77,13 @@ check_time() {
   fi
 }
 
-# tasks_of_nodes: the --ntasks that --nodes and --ntasks-per-node mean; beside the --ntasks of the script they would only be limits
+# tasks_of_nodes: the --ntasks that --nodes and --ntasks-per-node mean; beside the --ntasks of the script they would only be limits. Of the
+# site they may be limits, and so may they of a script for one task.
 tasks_of_nodes() {
   local nodes per_node
+  if [[ " ${options[*]}" != *" "@(--nodes|-N|--ntasks-per-node)* || $(of_script ntasks) = 1 ]]; then return; fi
   nodes=$(option nodes N) per_node=$(option ntasks-per-node)
-  if [ -n "$(option ntasks n)" ] || [ -z "$nodes$per_node" ]; then return; fi
+  if [ -n "$(option ntasks n)" ]; then return; fi
   [ -n "$nodes" ] || wrong "--ntasks-per-node=$per_node: on how many nodes? Add --nodes=N, or give the ranks as --ntasks=N"
   [[ $nodes =~ ^[1-9][0-9]*$ ]] || wrong "--nodes=$nodes: not one number of nodes; give the number of ranks too: --ntasks=N"
   per_node=${per_node:-$cores_per_node}
@@ -140,6 +143,7 @@ tasks=$(tasks_of_nodes) || exit
 if [[ $asked = --array=* || -n $(option array a) ]]; then
   most=$(scontrol show config 2>/dev/null | sed -nE 's/^MaxArraySize *= *([0-9]+).*/\1/p') || true
   most=$((${most:-1001} - 1)) # indices are below it; 1001 is SLURM's default
+  [ "$most" -gt 0 ] || wrong "this SLURM takes no job arrays (MaxArraySize is $((most + 1)))"
   check_array
 fi
 if [[ $asked = --array=1-* && -z $(option array a) ]]; then

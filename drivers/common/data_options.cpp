@@ -78,8 +78,9 @@ void declare_data_options(Options& options) {
                      .choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}});
   declare({.name = "data.directory",
            .fallback = std::string(),
-           .doc = "folder of the files, or its parent folder: IDX files of MNIST, zip files of Omniglot, "
-                  "tar.gz or unpacked tree of 20 Newsgroups",
+           .doc =
+               "folder of the files, or its parent folder: IDX files of MNIST or of a set in its form, zip "
+               "files of Omniglot or their unpacked folders, tar.gz or unpacked tree of 20 Newsgroups",
            .role = Role::free});
   declare({.name = "data.file",
            .fallback = std::string(),

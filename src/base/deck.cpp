@@ -59,9 +59,11 @@ std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text
 }
 
 std::string shell_spelling(std::string_view value) {
-  for (const std::string_view mark : {"\"", "'", "\u201C", "\u201D", "\u2018", "\u2019"})
-    if (value.starts_with(mark) || value.ends_with(mark))
+  for (const std::string_view mark : {"\"", "\u201C", "\u201D", "'", "\u2018", "\u2019"}) {
+    const bool can_end_a_name = mark == "'" || mark == "\u2019";  // an apostrophe
+    if (value.starts_with(mark) || (value.ends_with(mark) && !can_end_a_name))
       return "a value is written without quotation marks, also if it holds blanks";
+  }
   if (value.starts_with('~'))
     return "~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)";
   return {};

@@ -16,7 +16,8 @@ namespace fluxformer {
 std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text, const std::string& name);
 
 /// Returns "" if a value means what its writer meant, else what is wrong: it begins or ends with a quotation
-/// mark, which would be part of it, or begins with ~, which only a shell replaces by a folder. Not collective.
+/// mark, which would be part of it (an apostrophe may end it), or begins with ~, which only a shell replaces
+/// by a folder. Not collective.
 std::string shell_spelling(std::string_view value);
 
 /// True if `read_deck` returns `value` unchanged: no #, no line break, no surrounding blanks.

@@ -29,9 +29,13 @@ class JobTest(TrainTest):
         self.environment = {**{name: value for name, value in ENVIRONMENT.items() if not name.startswith(("SLURM_", "SBATCH_"))},
                             "FLUXFORMER_BIN": BINARY, "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
 
+    def program(self, name, script):
+        self.write(name, script if script.startswith("#!") else "#!/bin/sh\n" + script)
+        os.chmod(self.path(name), 0o755)
+        return self.path(name)
+
     def on_path(self, name, script):
-        self.write("bin/" + name, "#!/bin/sh\n" + script)
-        os.chmod(self.path("bin/" + name), 0o755)
+        self.program("bin/" + name, script)
 
     def site(self, text):
         with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
@@ -64,7 +68,11 @@ class Submissions(JobTest):
         self.refused("--nodes=2", *RUN, because=("--nodes=2: how many ranks?", "--ntasks-per-node=M"))
         self.refused("--ntasks-per-node=4", *RUN, because=("--ntasks-per-node=4: on how many nodes?", "--nodes=N"))
         self.refused("--nodes=2-3", "--ntasks-per-node=4", *RUN, because=("--nodes=2-3: not one number", "--ntasks=N"))
-        self.site("\ncores_per_node=16\n")
+        # Of the site they may be limits; together with one of the command line they are meant.
+        self.site("\nsite_options=(--ntasks-per-node=8)\n")
+        self.assertEqual(self.asked(*RUN), ["--ntasks-per-node=8 " + run])
+        self.assertEqual(self.asked("--nodes=2", *RUN), ["--ntasks-per-node=8 --ntasks=16 --nodes=2 " + run])
+        self.site("\nsite_options=() cores_per_node=16\n")
         self.assertEqual(self.asked("--nodes=2", *RUN), ["--ntasks=32 --nodes=2 " + run])
 
     def test_a_time_limit_shorter_than_the_lead_of_the_signal_is_refused(self):
@@ -74,7 +82,9 @@ class Submissions(JobTest):
         self.refused(*RUN, SBATCH_TIMELIMIT="1", because=("the time limit is 60 seconds",))
         for words in (("--time=2",), ("--time=1", "--signal=B:USR1@10"), ("--time=UNLIMITED",), ("--time=0",), ("--time=1-0",), ()):
             self.assertEqual(len(self.asked(*words, *RUN)), 1)
-        self.assertEqual(len(self.asked("--time=1", "jobscripts/plot_scaling.sbatch", "out", "1")), 1)  # nothing signals it
+        # Nothing signals it, and it is for one task.
+        self.assertEqual(self.asked("--time=1", "--nodes=1", "jobscripts/plot_scaling.sbatch", "out", "1"),
+                         ["--time=1 --nodes=1 jobscripts/plot_scaling.sbatch out 1"])
         self.site("\nsite_options=(--time=1)\n")
         self.refused(*RUN, because=("the time limit is 60 seconds",))
         self.assertEqual(len(self.asked("--time=10", *RUN)), 1)
@@ -91,6 +101,8 @@ class Submissions(JobTest):
         self.assertEqual(self.asked("-a", "2,1500", SWEEP, "table.txt", *OVER_SWEEP), [f"--array=1-2500 -a 2\\,1500 {SWEEP} {plain}"])
         self.refused(SWEEP, "--after=2500", "table.txt", *OVER_SWEEP, because=("--after=2500: table.txt has only 2500 rows",))
         self.refused(SWEEP, "--after=two", "table.txt", *OVER_SWEEP, because=("--after=two: not a number of rows",))
+        self.on_path("scontrol", "echo 'MaxArraySize = 0'\n")
+        self.refused(SWEEP, "table.txt", *OVER_SWEEP, because=("takes no job arrays (MaxArraySize is 0)",))
         # What was submitted before sbatch refused is said.
         self.on_path("scontrol", "echo 'MaxArraySize = 1001'\n")
         self.on_path("sbatch", 'case "$*" in *--after=1000*) echo "sbatch: no" >&2; exit 1 ;; esac\n')
@@ -115,13 +127,17 @@ class Submissions(JobTest):
             self.refused(*RUN, setting, because=(f"run.sbatch: {setting}: ", literal))
             self.write("table.txt", f"--run.seed=1\n{setting.replace('output.file', 'model.file').replace(' ', '')}\n")
             self.refused(SWEEP, "table.txt", *OVER_SWEEP, because=("sweep.sbatch: table.txt, row 2: ", literal))
+        self.assertEqual(len(self.asked(*RUN, "--output.file=./~/it's=~.h5")), 1)
+        self.site('\nscratch="~/results"\n')
+        self.refused(*RUN, because=("run.sbatch: scratch=~/results in jobscripts/machine.sh: ", literal))
 
     def test_a_job_inherits_nothing_of_the_one_it_is_submitted_from(self):
-        self.on_path("sbatch", 'env | grep "^SLURM_" | sort\n')
-        inherited = {"SLURM_MEM_PER_CPU": "100", "SLURM_NTASKS_PER_NODE": "4", "SLURM_NTASKS": "4", "SLURM_CPU_BIND": "quiet", "SLURM_CONF": "here"}
-        for job, left in (({"SLURM_JOB_ID": "7"}, "SLURM_CONF=here\n"), ({}, "".join(f"{name}={value}\n" for name, value in sorted(inherited.items())))):
-            done = self.call("jobscripts/submit.sh", *RUN, **inherited, **job)
-            self.assertEqual((done.code, done.out.partition("\n")[2]), (0, left), done)
+        self.on_path("sbatch", 'env | grep "^SLURM_"\n')
+        inherited = {"SLURM_MEM_PER_CPU": "100", "SLURM_NTASKS_PER_NODE": "4", "SLURM_NTASKS": "4", "SLURM_CPU_BIND": "quiet"}
+        ways = {"SLURM_CONF": "here", "SLURM_JWT": "mine"}  # to SLURM
+        for job, left in (({"SLURM_JOB_ID": "7"}, ways), ({}, {**inherited, **ways})):
+            done = self.call("jobscripts/submit.sh", *RUN, **inherited, **ways, **job)
+            self.assertEqual((done.code, sorted(done.out.splitlines()[1:])), (0, sorted(f"{name}={value}" for name, value in left.items())), done)
 
 
 class Chains(JobTest):
@@ -155,47 +171,60 @@ class Chains(JobTest):
             self.assertIn(r"--output.file=out/a\ b.h5", end.err)
         self.assertEqual([name for name in os.listdir(self.path("out")) if name.endswith(".rounds")], [])
 
+    # Programs that are stopped, before and after they have written a checkpoint. The clock of files ticks every few milliseconds.
+    NOTHING, ADVANCE = "exit 4\n", "sleep 0.1\ntouch out/chain.checkpoint.h5\nexit 4\n"
+
     def test_that_do_not_get_on_end_after_two_rounds(self):
-        # Rounds that are stopped before they write a checkpoint: a program that says so.
-        self.write("stopped", "#!/bin/sh\nexit 4\n")
-        os.chmod(self.path("stopped"), 0o755)
-        none = {"FLUXFORMER_BIN": self.path("stopped")}
-        for words, environment in ((self.WORDS, none), ((*self.WORDS, "--run.time_limit=1e-6"), {})):
-            rounds = [self.round(*words, restarts=restarts, **environment) for restarts in range(2)]
-            self.assertEqual([end.code for end in rounds], [4, 4], rounds)
-            self.assertEqual([end.out.count("scontrol requeue 7") for end in rounds], [1, 0], rounds)
+        limited = self.write("limited.ini", "[run]\ntime_limit = 1e-3  # seconds\n")
+        nothing, advance = self.program("nothing", self.NOTHING), self.program("advance", self.ADVANCE)
+        chain = ("--output.file=out/chain.h5",)
+        for words, program in ((self.WORDS, nothing), ((*self.WORDS, "--run.time_limit=1e-6"), BINARY), (("train", limited, *chain), advance)):
+            rounds = [self.round(*words, restarts=restarts, FLUXFORMER_BIN=program) for restarts in range(3)]
+            self.assertEqual([end.code for end in rounds], [4, 4, 4], rounds)
+            self.assertEqual([end.out.count("scontrol requeue 7") for end in rounds], [1, 0, 0], rounds)
             self.assertIn("not requeued: in two rounds one after the other the run did not get on", rounds[1].err)
-            self.assertIn("Submit again with more time: " + self.AGAIN, rounds[1].err)
-        # One that got on is no such round, and a job that is submitted again begins to count again.
-        for name in ("advance", "nothing"):
-            self.write(name, f"#!/bin/sh\n{'touch out/chain.checkpoint.h5' if name == 'advance' else ':'}\nexit 4\n")
-            os.chmod(self.path(name), 0o755)
-        for restarts, name in enumerate(("nothing", "advance", "nothing", "advance", "nothing")):
-            end = self.round("train", "train.ini", "--output.file=out/chain.h5", restarts=restarts, FLUXFORMER_BIN=self.path(name))
+            self.assertIn("Submit again with more time: jobscripts/submit.sh [sbatch options] jobscripts/chain.sbatch train ", rounds[1].err)
+        # One that got on is no such round, nor is it with a limit that was not over in its first half; and a job that is submitted again
+        # begins to count again.
+        words = ("train", "train.ini", *chain)
+        for restarts, (program, *more) in enumerate(((nothing,), (advance,), (nothing,), (advance, "--run.time_limit=1000"), (nothing,))):
+            end = self.round(*words, *more, restarts=restarts, FLUXFORMER_BIN=program)
             self.assertIn("scontrol requeue 7", end.out, (restarts, end))
-        end = self.round("train", "train.ini", "--output.file=out/chain.h5", FLUXFORMER_BIN=self.path("nothing"))
+        end = self.round(*words, FLUXFORMER_BIN=nothing)
         self.assertIn("scontrol requeue 7", end.out, end)
 
     def test_of_comparisons_end_too(self):
         self.write("transformer.ini", "")
-        self.write("jobscripts/compare.sh", "#!/bin/sh\nexit 4\n")
+        self.program("jobscripts/compare.sh", self.NOTHING)
         rounds = [self.round(".", "out", restarts=restarts, script="compare") for restarts in range(2)]
         self.assertEqual([end.code for end in rounds], [4, 4], rounds)
         self.assertEqual([end.out.count("scontrol requeue 7") for end in rounds], [1, 0], rounds)
         self.assertIn("jobscripts/compare.sbatch . out", rounds[1].err)
 
-    def test_that_are_signalled_before_the_run_has_begun_are_requeued(self):
-        # While machine.sh loads modules.
-        self.site('\ntouch loading\nwhile [ ! -e loaded ]; do :; done\n')
+    def signalled_at(self, mark):
+        """A chain that gets the signal when that file is there, and which may go on then."""
         chain = subprocess.Popen(["bash", "jobscripts/chain.sbatch", *self.WORDS, "--train.epochs=100000"], cwd=self.folder,
                                  env={**self.environment, "SLURM_JOB_ID": "7", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "here"},
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.addCleanup(self.stop, chain)
-        self.assertTrue(self.wait_for("loading", chain))
+        self.assertTrue(self.wait_for(mark, chain))
         os.kill(chain.pid, signal.SIGUSR1)
-        self.write("loaded", "")
+        self.write("signalled", "")
         end = self.ended(chain)
         self.assertEqual((end.code, end.out.count("scontrol requeue 7")), (4, 1), end)
+        return end
+
+    def test_that_are_signalled_while_modules_are_loaded_are_requeued(self):
+        self.site('\ntouch loading\nwhile [ ! -e signalled ]; do :; done\n')
+        self.assertIn("time is nearly up: not begun", self.signalled_at("loading").out)
+
+    def test_whose_launcher_loses_the_signal_send_it_again(self):
+        # As mpirun does until it has started its ranks. The job script waits ten seconds between two signals; here that is a short time.
+        self.on_path("sleep", "exec /bin/sleep 0.05\n")
+        self.program("deaf", "#!/bin/bash\ntrap 'touch lost' USR1\ntouch starting\nwhile [ ! -e lost ]; do :; done\n"
+                             "trap 'exit 4' USR1\nwhile true; do :; done\n")
+        self.site("\nlaunch() { exec ./deaf; }\n")
+        self.assertIn("time is nearly up: requesting a checkpoint", self.signalled_at("starting").out)
 
 
 if __name__ == "__main__":

@@ -54,11 +54,17 @@ class OfThePackage(ProgramTest):
 
     def test_figures_beside_results_of_others_need_another_place(self):
         self.evolve()
-        # Nobody may make a folder there.
-        self.refused("plot", self.path("out.h5"), "--output=/sys/figures", parts=("/sys/figures", "choose another place with --output"))
+        # Nobody may make a folder there, not even root.
         self.refused("report", self.path("out.h5"), "--output=/sys/figures", parts=("/sys/figures", "choose another place with --output"))
         done = call("plot", self.path("out.h5"), "--output", self.path("elsewhere"))
         self.assertEqual(done.returncode, 0, done.stderr)
+        os.chmod(self.path("out.h5"), 0o444)
+        os.chmod(self.folder, 0o555)
+        self.addCleanup(os.chmod, self.folder, 0o755)
+        if os.geteuid() == 0:  # it may write everywhere: as the user nobody
+            os.seteuid(65534)
+            self.addCleanup(os.seteuid, 0)
+        self.refused("plot", self.path("out.h5"), parts=("figures: Permission denied", "choose another place with --output"))
 
     def test_a_tilde_that_no_shell_has_replaced_is_refused(self):
         self.refused("plot", "~/out.h5", parts=("~/out.h5", TILDE))
