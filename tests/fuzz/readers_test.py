@@ -17,7 +17,7 @@ SECONDS = os.environ.get("FLUXFORMER_FUZZ_SECONDS", "60")
 FINDINGS = os.environ.get("FLUXFORMER_FUZZ_FINDINGS", "findings")
 
 
-class Readers(unittest.TestCase):
+class FuzzTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -37,10 +37,16 @@ class Readers(unittest.TestCase):
         return end.returncode, end.stdout, sorted(os.path.join(findings, name) for name in os.listdir(findings)
                                                   if "." not in name)
 
+
+class Readers(FuzzTest):
     def test_mutated_files_are_accepted_or_refused(self):
         code, text, _ = self.fuzz("all", "--seconds=" + SECONDS, findings=FINDINGS)
         print(text)
         self.assertEqual(code, 0, text)
+
+
+class Harness(FuzzTest):
+    """The harness itself: it finds what it looks for, and says how to repeat it."""
 
     def test_misbehaving_readers_are_found_out(self):
         for reader, words in (("crash", ("signal 11", "SEGV")), ("leave", ("exit status 0",)), ("hang", ("hangs",)),
