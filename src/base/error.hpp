@@ -55,31 +55,52 @@ inline constexpr const char* out_of_memory = "out of memory; take smaller sizes 
 /// the message and code of the lowest rank that was not ok.
 void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = ExitCode::bad_input);
 
+/// The first failure of this rank in a work that others take part in. The rank keeps it, goes on with the
+/// messages that the others wait for, and all ranks throw at the end.
+class RankFailure {
+ public:
+  /// Runs `work`, which must not communicate, and keeps what it throws; nothing is run once something has
+  /// failed. Returns true if nothing has failed. Not collective.
+  template <class Work>
+  bool attempt(Work&& work) {
+    if (!ok_) return false;
+    try {
+      work();
+    } catch (const Error& e) {
+      keep(e.what(), e.code());
+    } catch (const std::bad_alloc&) {
+      keep(out_of_memory, ExitCode::failure);
+    } catch (const std::exception& e) {
+      keep(e.what(), ExitCode::failure);
+    }
+    return ok_;
+  }
+  /// Keeps a failure, if it is the first. Not collective.
+  void keep(const std::string& why, ExitCode code) {
+    if (std::exchange(ok_, false)) why_ = why, code_ = code;
+  }
+  /// Collective over `comm`: returns if nothing has failed on any rank; otherwise every rank throws what the
+  /// lowest of them kept.
+  void share(MPI_Comm comm) const { agree(comm, ok_, why_, code_); }
+
+ private:
+  bool ok_ = true;
+  std::string why_;
+  ExitCode code_ = ExitCode::failure;
+};
+
 /// Collective over `comm`: runs `work` (which must not communicate over `comm`) on every rank; if it throws
 /// on any, every rank throws what the lowest of them threw.
 template <class Work>
 auto collectively(MPI_Comm comm, Work&& work) {
-  bool ok = true;
-  std::string why;
-  ExitCode code = ExitCode::failure;
-  const auto attempt = [&](auto&& body) {
-    try {
-      body();
-    } catch (const Error& e) {
-      ok = false, why = e.what(), code = e.code();
-    } catch (const std::bad_alloc&) {
-      ok = false, why = out_of_memory;
-    } catch (const std::exception& e) {
-      ok = false, why = e.what();
-    }
-  };
+  RankFailure failure;
   if constexpr (std::is_void_v<decltype(work())>) {
-    attempt([&] { work(); });
-    agree(comm, ok, why, code);
+    failure.attempt(work);
+    failure.share(comm);
   } else {
     decltype(work()) result{};
-    attempt([&] { result = work(); });
-    agree(comm, ok, why, code);
+    failure.attempt([&] { result = work(); });
+    failure.share(comm);
     return result;
   }
 }

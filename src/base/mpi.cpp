@@ -52,6 +52,12 @@ void largest_over_ranks(std::span<double> numbers, MPI_Comm comm) {
   reduce(numbers, MPI_MAX, comm);
 }
 
+void broadcast_numbers(std::span<double> numbers, int from, MPI_Comm comm) {
+  in_parts(numbers, [&](std::span<double> part) {
+    check_mpi(MPI_Bcast(part.data(), part.size(), MPI_DOUBLE, from, comm));
+  });
+}
+
 void send_numbers(std::span<const double> numbers, int to, int tag, MPI_Comm comm) {
   in_parts(numbers, [&](std::span<const double> part) {
     check_mpi(MPI_Send(part.data(), part.size(), MPI_DOUBLE, to, tag, comm));

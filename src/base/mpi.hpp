@@ -27,6 +27,9 @@ void sum_over_ranks(std::span<double> numbers, MPI_Comm comm);
 /// Replaces each number by its maximum over the ranks of `comm`. Collective.
 void largest_over_ranks(std::span<double> numbers, MPI_Comm comm);
 
+/// Replaces each number by that of the rank `from`. Collective.
+void broadcast_numbers(std::span<double> numbers, int from, MPI_Comm comm);
+
 /// Sends numbers to one rank, which knows how many come. Blocks until they may be overwritten.
 void send_numbers(std::span<const double> numbers, int to, int tag, MPI_Comm comm);
 /// Receives as many numbers as `numbers` holds, and waits for them.
