@@ -19,7 +19,7 @@
 #include "drivers/common/run_frame.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
 #include "drivers/train/train_problem.hpp"
@@ -178,7 +178,7 @@ void AblationExperiment::add(const Variant& variant, const AblationRun& run, dou
   record.add(name, ablation::norm, run.tested.by_layer.norm);
   record.add(name, ablation::drift, run.tested.by_layer.drift);
   record.add(name, ablation::step_change, run.tested.by_layer.step_change);
-  record.add(name, compare::seconds, {seconds});
+  record.add(name, study::seconds, {seconds});
 }
 
 void AblationExperiment::add_samples(const Variant& variant, const std::vector<AblationRun>& runs,
@@ -213,7 +213,9 @@ std::string AblationExperiment::outcome(const Variant& variant, const std::vecto
 Report AblationExperiment::run() {
   frame_.begin();
   const Stopwatch training;
-  StudyRecord record(settings_, context_, frame_.claim(), seeds_);
+  auto claim = frame_.claim();
+  StudyRecord record(settings_, context_);
+  record.seeds(seeds_);
   const auto count = [](long n) {
     std::vector<double> list(n);
     std::iota(list.begin(), list.end(), 0);
@@ -221,7 +223,7 @@ Report AblationExperiment::run() {
   };
   record.axis(axes::step, count(steps_));
   record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
-  record.note("", compare::samples, samples_);
+  record.note("", study::samples, samples_);
   record.note("", ablation::loss_limit, limit_);
   frame_.announce(*this);
 
@@ -264,7 +266,7 @@ Report AblationExperiment::run() {
     outcomes += outcome(variant, runs) + "\n";
   }
   progress.finish();
-  record.finish({{"trainings", training.seconds()}});
+  record.finish(std::move(claim), {{"trainings", training.seconds()}});
   std::ostringstream text;
   text << outcomes << "done: " << total << " trainings of " << steps_ << " steps, " << training.seconds()
        << " s";
@@ -275,13 +277,12 @@ Report AblationExperiment::run() {
 
 void describe_ablation(io::Description& description) {
   using namespace ablation;
-  compare::describe_models_over_seeds(
-      description, "ablation",
-      {{axes::step, axes::depth, axes::test_sample},
-       {loss_limit},
-       {kind, residual, compare::norm, compare::parameters, diverged},
-       {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change, test_accuracy_by_sample,
-        norm_by_sample, drift_by_sample}});
+  study::describe(description, "ablation",
+                  {{axes::step, axes::depth, axes::test_sample},
+                   {loss_limit},
+                   {kind, residual, compare::norm, compare::parameters, diverged},
+                   {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
+                    test_accuracy_by_sample, norm_by_sample, drift_by_sample}});
 }
 
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {

@@ -52,6 +52,15 @@ Option time_limit_option(std::string doc) {
           .role = Role::free};
 }
 
+Option points_option() {
+  return {.name = "checkpoint.every",
+          .fallback = 5.0,
+          .doc = "wall time between checkpoints of the finished points; 0: only when stopped",
+          .unit = "s",
+          .minimum = 0,
+          .role = Role::output};
+}
+
 Option restart_option() {
   return {.name = "checkpoint.restart",
           .fallback = std::string("no"),

@@ -20,6 +20,8 @@ Option seed_option(std::string doc);
 Option memory_option();
 /// The key run.time_limit; `doc`: what happens at the limit.
 Option time_limit_option(std::string doc = "wall time after which the run checkpoints and ends; 0: none");
+/// The key checkpoint.every of a study.
+Option points_option();
 /// The key checkpoint.restart, which find_checkpoint reads.
 Option restart_option();
 

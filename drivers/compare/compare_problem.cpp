@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "drivers/compare/compare_variables.hpp"
+#include "io/axes.hpp"
 
 namespace fluxformer {
 namespace {
@@ -54,6 +56,30 @@ void CompareProblem::require_classes(const std::string& purpose) const {
   if (data().classes() < 2)
     throw BadInput("data.set = " + data().name() + ": there is a single class, so that " + purpose +
                    " says nothing; check the labels");
+}
+
+void CompareProblem::describe(StudyRecord& record) const {
+  record.seeds(models_.seeds());
+  record.note("", study::samples, samples().size());
+  for (const auto& name : models_.names()) {
+    const auto& first = models_.at(0, name).parameters;
+    std::vector<double> depth;
+    for (int i = 0; i <= first.spec.cells; ++i)
+      depth.push_back(static_cast<double>(i) * first.spec.layers / first.spec.cells);
+    auto coordinate = axes::model_depth;
+    coordinate.name.replace(0, std::string("<model>").size(), name);
+    record.axis(coordinate, std::move(depth));
+    std::string files, trained;
+    for (std::size_t k = 0; k < models_.seeds().size(); ++k) {
+      files += (k > 0 ? "\n" : "") + models_.at(k, name).file;
+      trained += (k > 0 ? "\n" : "") + models_.at(k, name).trained;
+    }
+    record.note(name, compare::files, files);
+    record.note(name, compare::trained, trained);
+    record.note(name, compare::parameters, first.layout.size());
+    record.note(name, compare::norm, to_word(first.spec.norm));
+    record.note(name, compare::knots, static_cast<long>(first.spec.knots));
+  }
 }
 
 std::string CompareProblem::describe() const {

@@ -16,6 +16,7 @@
 #include "drivers/common/rank_layout.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compared_input.hpp"
+#include "drivers/study/study_record.hpp"
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
@@ -30,6 +31,8 @@ class CompareProblem {
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// Description in a few lines, for --validate and the log.
   std::string describe() const;
+  /// Adds the coordinates of the seeds and of the depths of each model, and a description of the models.
+  void describe(StudyRecord& record) const;
   /// Throws BadInput if one of `samples` has no label; `purpose`, such as "the loss", is what needs one.
   void require_labels(const std::string& purpose, const SampleSet& samples) const;
   /// The same of the samples on which all models are evaluated, and if there is only one class: cross entropy

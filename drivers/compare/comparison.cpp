@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_variables.hpp"
 
 namespace fluxformer {
 namespace {
@@ -32,7 +31,9 @@ Report CompareExperiment::run() {
   frame_.begin();
   // An upper bound of the measures and notes of a model, for the claim on the output.
   const std::size_t datasets = 160 * problem_.models().names().size();
-  StudyRecord record(settings_, context_, frame_.claim({.datasets = datasets}), problem_);
+  auto claim = frame_.claim({.datasets = datasets});
+  StudyRecord record(settings_, context_);
+  problem_.describe(record);
   frame_.announce(*this);
   const auto& models = problem_.models();
   const std::size_t total = models.seeds().size() * models.names().size();
@@ -47,7 +48,7 @@ Report CompareExperiment::run() {
       comparison_->measure(seed, name, record);
       double seconds = watch.seconds();
       check_mpi(MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, context_.comm));
-      record.add(name, compare::seconds, {seconds});
+      record.add(name, study::seconds, {seconds});
       if (++done < total && frame_.asked_to_stop()) {
         progress.finish();
         return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " models",
@@ -57,7 +58,7 @@ Report CompareExperiment::run() {
   progress.update(static_cast<double>(total));
   progress.finish();
   frame_.add_seconds("measure", measuring.seconds());
-  record.finish(frame_.parts());
+  record.finish(std::move(claim), frame_.parts());
   std::ostringstream text;
   text << "done: " << total << " models, " << frame_.seconds() << " s";
   if (const auto line = comparison_->summary(); !line.empty()) text << "; " << line;

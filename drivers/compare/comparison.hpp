@@ -7,7 +7,7 @@
 
 #include "drivers/common/experiment.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 

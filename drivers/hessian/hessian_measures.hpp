@@ -8,7 +8,7 @@
 #include "analysis/hessian/block_spectra.hpp"
 #include "analysis/hessian/gauss_newton_gram.hpp"
 #include "analysis/hessian/parameter_blocks.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 #include "io/variable.hpp"
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/trace.hpp"

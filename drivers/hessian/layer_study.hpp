@@ -1,7 +1,8 @@
 #pragma once
 
 // `hessian` with hessian.study = blocks or scaling: the attention layers of a small decoder that adds numbers
-// (analysis/decoder/decoder.hpp), with random weights from several seeds.
+// (analysis/decoder/decoder.hpp), with random weights from several seeds. Places: kind of layer, seed and,
+// where norms are followed, size of the embeddings.
 
 #include <memory>
 

@@ -8,7 +8,7 @@
 #include "analysis/identifiability/attribution.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 

@@ -9,7 +9,7 @@
 #include "analysis/identifiability/identity_rates.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer {

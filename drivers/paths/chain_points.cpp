@@ -9,12 +9,9 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_posterior.hpp"
 #include "analysis/paths/path_variables.hpp"
-#include "analysis/paths/posterior_chain.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
-#include "drivers/compare/compare_variables.hpp"
-#include "drivers/paths/chain_measures.hpp"
 
 namespace fluxformer {
 
@@ -25,41 +22,44 @@ namespace {
 
 const std::string weights_sampler = "hmc", order_sampler = "wishart";
 
-/// Converts a chain to numbers, and back.
-std::vector<double> packed(const PosteriorChain& chain) {
-  std::vector<double> all = {chain.acceptance, chain.step, chain.divergent, chain.order.readout};
-  const auto append = [&](const auto& numbers) {
-    all.insert(all.end(), numbers.data(), numbers.data() + numbers.size());
-  };
-  for (const auto& trace : chain.traces) append(trace);
-  for (const auto& u : chain.order.u) append(u);
-  append(chain.input_weights);
-  append(chain.virials);
-  return all;
+// Means over the draws of a chain, kept for what all chains say together.
+const io::Variable kept_readout = stored::at_width("chain_readout", "mean u_a of the chain", {"chain"}),
+                   kept_order = stored::at_width("chain_order", "mean U_l of the chain, NaN beyond n_l",
+                                                 {"chain", "layer", "path", "other_path"}),
+                   kept_virials =
+                       stored::at_width("chain_virial", "virials of the chain", {"chain", "block"});
+/// Mean input weights of a chain, D numbers for each path.
+io::Variable kept_weights(int dimension) {
+  return stored::at_width("chain_weights", "mean input weights of the chain",
+                          {"chain", "path", "extent_" + std::to_string(dimension)});
 }
 
-PosteriorChain unpacked(const std::vector<double>& numbers, const PathNetwork& network, int draws) {
-  auto at = numbers.begin();
+std::vector<double> list(const auto& numbers) {
+  return {numbers.data(), numbers.data() + numbers.size()};
+}
+
+/// The chain of a place, as `ChainPoints::measure` puts it.
+PosteriorChain chain_of(const Findings& found, std::size_t place, const PathNetwork& network, int dimension) {
   PosteriorChain chain;
-  for (double* one : {&chain.acceptance, &chain.step, &chain.divergent, &chain.order.readout}) *one = *at++;
-  const auto take = [&](auto& into) {
-    std::copy_n(at, into.size(), into.data());
-    at += static_cast<std::ptrdiff_t>(into.size());
-  };
-  for (auto& trace : chain.traces) {
-    trace.resize(draws);
-    take(trace);
+  chain.acceptance = found.at(place, stored::acceptance).front();
+  chain.step = found.at(place, stored::step_size).front();
+  chain.divergent = found.at(place, stored::divergent).front();
+  chain.virials = found.at(place, kept_virials);
+  const auto& traces = found.at(place, stored::trace);
+  const auto draws = std::ssize(traces) / static_cast<Index>(drawn_quantities);
+  auto trace = traces.begin();
+  for (auto& one : chain.traces) {
+    one.assign(trace, trace + draws);
+    trace += draws;
   }
-  for (int l = 1; l <= network.layers(); ++l) {
-    Eigen::MatrixXd u(network.order_size(l), network.order_size(l));
-    take(u);
-    chain.order.u.push_back(std::move(u));
-  }
-  chain.virials.resize(static_cast<std::size_t>(network.layers()) + 2);
-  const auto left = (numbers.end() - at) - static_cast<std::ptrdiff_t>(chain.virials.size());
-  chain.input_weights.resize(network.paths(), left / network.paths());
-  take(chain.input_weights);
-  take(chain.virials);
+  chain.order.readout = found.at(place, kept_readout).front();
+  const auto* order = found.at(place, kept_order).data();
+  const Index paths = network.paths();
+  for (int l = 1; l <= network.layers(); ++l, order += paths * paths)
+    chain.order.u.emplace_back(Eigen::Map<const Eigen::MatrixXd>(order, paths, paths)
+                                   .topLeftCorner(network.order_size(l), network.order_size(l)));
+  chain.input_weights =
+      Eigen::Map<const RowMatrix>(found.at(place, kept_weights(dimension)).data(), paths, dimension);
   return chain;
 }
 
@@ -89,67 +89,81 @@ ChainPoints::ChainPoints(const Settings& settings, PathTasks& tasks, const Theor
   }
 }
 
-std::size_t ChainPoints::count() const {
-  return theory_.temperatures().size() * sampled_.size() * tasks_.seeds().size() * samplers_.size() * chains_;
+std::vector<Place> ChainPoints::places() const {
+  std::vector<Place> all;
+  for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
+    for (std::size_t w = 0; w < sampled_.size(); ++w)
+      for (std::size_t s = 0; s < tasks_.seeds().size(); ++s)
+        for (const auto& sampler : samplers_)
+          for (std::size_t chain = 0; chain < chains_; ++chain) {
+            std::ostringstream name;
+            name << sampler << ", T = " << theory_.temperatures()[t] << ", N = " << width(w) << ", seed "
+                 << tasks_.seeds()[s] << ", chain " << chain + 1;
+            all.push_back({.group = sampler,
+                           .name = name.str(),
+                           .index = {{stored::temperature.name, t},
+                                     {stored::width.name, sampled_[w]},
+                                     {axes::seed.name, s},
+                                     {stored::chain.name, chain}}});
+          }
+  return all;
 }
 
-ChainPoints::ChainIndex ChainPoints::index_of(std::size_t point) const {
-  ChainIndex at{};
-  const auto next = [&](std::size_t& index, std::size_t size) {
-    index = point % size;
-    point /= size;
-  };
-  // The last index is the fastest, as in `point`.
-  next(at.chain, chains_);
-  next(at.sampler, samplers_.size());
-  next(at.seed, tasks_.seeds().size());
-  next(at.width, sampled_.size());
-  at.temperature = point;
-  return at;
-}
-
-std::size_t ChainPoints::point(const ChainIndex& at) const {
-  return (((at.temperature * sampled_.size() + at.width) * tasks_.seeds().size() + at.seed) *
+std::size_t ChainPoints::first_of(const Kind& kind) const {
+  const std::size_t of_theory =
+      theory_.temperatures().size() * theory_.widths().size() * tasks_.seeds().size();
+  return of_theory +
+         (((kind.temperature * sampled_.size() + kind.width) * tasks_.seeds().size() + kind.seed) *
               samplers_.size() +
-          at.sampler) *
-             chains_ +
-         at.chain;
+          kind.sampler) *
+             chains_;
 }
 
-ChainPlan ChainPoints::plan(const ChainIndex& at) const {
+ChainPlan ChainPoints::plan(const Place& place) const {
   auto plan = plan_;
-  plan.steps = samplers_[at.sampler] == weights_sampler ? leapfrog_ : walk_;
+  plan.steps = place.group == weights_sampler ? leapfrog_ : walk_;
   // The seed depends on the values, not on their places in the lists: a chain is the same in any deck that
   // asks for it.
-  const auto words = RandomStream(static_cast<std::uint64_t>(tasks_.seeds()[at.seed]), "chain of a posterior")
-                         .item(std::bit_cast<std::uint64_t>(theory_.temperatures()[at.temperature]))
-                         .item(std::bit_cast<std::uint64_t>(width(at.width)))
-                         .bits(at.chain);
+  const double temperature = theory_.temperatures()[place.along(stored::temperature)],
+               width = theory_.widths()[place.along(stored::width)];
+  const auto seed = static_cast<std::uint64_t>(tasks_.seeds()[place.along(axes::seed)]);
+  const auto words = RandomStream(seed, "chain of a posterior")
+                         .item(std::bit_cast<std::uint64_t>(temperature))
+                         .item(std::bit_cast<std::uint64_t>(width))
+                         .bits(place.along(stored::chain));
   plan.seed = (std::uint64_t{words[0]} << 32) | words[1];
   return plan;
 }
 
-std::size_t ChainPoints::numbers(std::size_t) const {
-  const auto network = network_of_width(tasks_.heads(), 1);
-  std::size_t all = 4 + drawn_quantities * static_cast<std::size_t>(plan_.draws) + tasks_.heads().size() + 2 +
-                    static_cast<std::size_t>(tasks_.paths() * tasks_.dimension());
-  for (int l = 1; l <= network.layers(); ++l)
-    all += static_cast<std::size_t>(network.order_size(l)) * static_cast<std::size_t>(network.order_size(l));
-  return all;
+void ChainPoints::measure(const Place& place, Results& to) {
+  const auto& theory = tasks_.of(tasks_.seeds()[place.along(axes::seed)]);
+  const auto network = network_of_width(tasks_.heads(), theory_.widths()[place.along(stored::width)]);
+  const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
+                                  theory_.temperatures()[place.along(stored::temperature)]};
+  const auto chain = place.group == weights_sampler ? weight_chain(posterior, plan(place))
+                                                    : order_chain(posterior, plan(place));
+  std::vector<double> traces;
+  for (const auto& trace : chain.traces) traces.insert(traces.end(), trace.begin(), trace.end());
+  to.put(stored::trace, std::move(traces));
+  to.put(stored::acceptance, {chain.acceptance});
+  to.put(stored::step_size, {chain.step});
+  to.put(stored::divergent, {chain.divergent});
+  to.put(kept_readout, {chain.order.readout});
+  to.put(kept_order, padded_orders(chain.order));
+  to.put(kept_weights(tasks_.dimension()), list(chain.input_weights));
+  to.put(kept_virials, chain.virials);
 }
 
-std::vector<double> ChainPoints::measure(std::size_t point) {
-  const auto at = index_of(point);
-  const auto& theory = tasks_.of(tasks_.seeds()[at.seed]);
-  const auto network = network_of_width(tasks_.heads(), width(at.width));
-  const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
-                                  theory_.temperatures()[at.temperature]};
-  return packed(samplers_[at.sampler] == weights_sampler ? weight_chain(posterior, plan(at))
-                                                         : order_chain(posterior, plan(at)));
+std::vector<io::Variable> ChainPoints::kept() const {
+  return {kept_readout, kept_order, kept_weights(tasks_.dimension()), kept_virials};
 }
 
 double ChainPoints::bytes() const {
-  double all = static_cast<double>(numbers(0)) * static_cast<double>(count());
+  // Traces, U_l and input weights of all chains; the few other numbers do not count.
+  const double of_chain = drawn_quantities * static_cast<double>(plan_.draws) +
+                          static_cast<double>(tasks_.heads().size()) * tasks_.paths() * tasks_.paths() +
+                          static_cast<double>(tasks_.paths()) * tasks_.dimension();
+  double all = of_chain * static_cast<double>(places().size());
   if (std::ranges::count(samplers_, weights_sampler) > 0) {
     const double n = width(sampled_.size() - 1);
     double weights = n * (tasks_.dimension() + 1.0);
@@ -169,17 +183,16 @@ std::string ChainPoints::describe() const {
   return text.str();
 }
 
-std::vector<PosteriorChain> ChainPoints::chains(ChainIndex at,
-                                                const std::vector<std::vector<double>>& found) const {
-  const auto network = network_of_width(tasks_.heads(), width(at.width));
+std::vector<PosteriorChain> ChainPoints::chains(const Kind& kind, const Findings& found) const {
+  const auto network = network_of_width(tasks_.heads(), width(kind.width));
   std::vector<PosteriorChain> all;
   all.reserve(chains_);
-  for (at.chain = 0; at.chain < chains_; ++at.chain)
-    all.push_back(unpacked(found[point(at)], network, plan_.draws));
+  for (std::size_t chain = 0; chain < chains_; ++chain)
+    all.push_back(chain_of(found, first_of(kind) + chain, network, tasks_.dimension()));
   return all;
 }
 
-std::string ChainPoints::summary(const std::vector<std::vector<double>>& found) const {
+std::string ChainPoints::summary(const Findings& found) const {
   std::ostringstream text;
   for (std::size_t s = 0; s < samplers_.size(); ++s) {
     double worst = 0;
@@ -191,8 +204,7 @@ std::string ChainPoints::summary(const std::vector<std::vector<double>>& found) 
         for (std::size_t seed = 0; seed < tasks_.seeds().size(); ++seed) {
           const auto& test = tasks_.task_of(tasks_.seeds()[seed]).test;
           const auto all = sampled_posterior(
-              chains({.temperature = t, .width = w, .seed = seed, .sampler = s, .chain = 0}, found),
-              test.inputs);
+              chains({.temperature = t, .width = w, .seed = seed, .sampler = s}, found), test.inputs);
           accuracies.push_back(accuracy(all.mean, test.targets));
           for (const double r_hat : all.r_hat) worst = std::max(worst, r_hat);
         }
@@ -206,7 +218,7 @@ std::string ChainPoints::summary(const std::vector<std::vector<double>>& found) 
   return text.str();
 }
 
-void ChainPoints::add_axes(StudyRecord& record) const {
+void ChainPoints::begin(StudyRecord& record) const {
   record.axis(stored::chain, 1, static_cast<long>(chains_));
   record.axis(stored::quantity, 0, static_cast<long>(drawn_quantities) - 1);
   record.axis(stored::draw, 1, plan_.draws);
@@ -214,27 +226,76 @@ void ChainPoints::add_axes(StudyRecord& record) const {
   record.note("", stored::quantities, "u_a\ntr U_1\nE\ndata virial\n-ln density\n");
 }
 
-void ChainPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-                      const std::vector<std::vector<double>>& theory, StudyRecord& record) const {
-  const auto result = [&](std::size_t t, std::size_t w, std::size_t seed) {
-    return theory_.result_of(theory[theory_.point(t, w, seed)]);
+void ChainPoints::add(const Kind& kind, const Findings& found, StudyRecord& record) const {
+  const auto drawn = chains(kind, found);
+  const auto& test = tasks_.task_of(tasks_.seeds()[kind.seed]).test;
+  const std::size_t w = sampled_[kind.width];
+  const auto theory = theory_.result_of(found, theory_.point(kind.temperature, w, kind.seed)),
+             limit = theory_.result_of(
+                 found, theory_.point(kind.temperature, theory_.widths().size() - 1, kind.seed));
+  const auto all = sampled_posterior(drawn, test.inputs);
+  const auto error = theory_error(all, theory.u, theory.mean, width(kind.width));
+  const double right = accuracy(all.mean, test.targets);
+  std::vector<double> virials(drawn.front().virials.size());  // means over chains
+  for (const auto& chain : drawn)
+    for (std::size_t k = 0; k < virials.size(); ++k)
+      virials[k] += chain.virials[k] / static_cast<double>(drawn.size());
+  const Place place{.group = samplers_[kind.sampler],
+                    .index = {{stored::temperature.name, kind.temperature},
+                              {stored::width.name, w},
+                              {axes::seed.name, kind.seed}}};
+  const auto put = [&](const io::Variable& variable, const std::vector<double>& values) {
+    record.add(place, variable, values);
   };
-  const std::size_t limit = theory_.widths().size() - 1;
-  for (std::size_t s = 0; s < samplers_.size(); ++s)
-    for (std::size_t seed = 0; seed < tasks_.seeds().size(); ++seed) {
-      std::vector<ChainMeasures> places(theory_.temperatures().size() * theory_.widths().size());
-      double sum = 0;
-      for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
-        for (std::size_t k = 0; k < sampled_.size(); ++k) {
-          ChainIndex at{.temperature = t, .width = k, .seed = seed, .sampler = s, .chain = 0};
-          places[t * theory_.widths().size() + sampled_[k]] =
-              chain_measures(chains(at, found), tasks_.task_of(tasks_.seeds()[seed]).test,
-                             result(t, sampled_[k], seed), result(t, limit, seed), width(k));
-          for (; at.chain < chains_; ++at.chain) sum += seconds[point(at)];
-        }
-      for (const auto& [variable, values] : in_a_row(places)) record.add(samplers_[s], variable, values);
-      record.add(samplers_[s], compare::seconds, {sum});
-    }
+  put(stored::accuracy, {right});
+  put(stored::accuracy_gain, {right - theory.accuracy});
+  put(stored::readout, {all.order.readout});
+  put(stored::order_error, {all.order_error});
+  put(stored::order_difference, {error.order});
+  put(stored::order_excess, {error.excess});
+  put(stored::mean_error, {all.mean_error});
+  put(stored::mean_difference, {error.mean});
+  put(stored::mean_correlation, {error.correlation});
+  put(stored::limit_difference, {(all.mean - limit.mean).cwiseAbs().mean()});
+  put(stored::order, padded_orders(all.order));
+  put(stored::mean, list(all.mean));
+  put(stored::r_hat, list(all.r_hat));
+  put(stored::effective_draws, list(all.effective_draws));
+  put(stored::block_virial, virials);
+}
+
+void ChainPoints::conclude(const Findings& found, StudyRecord& record) const {
+  for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
+    for (std::size_t w = 0; w < sampled_.size(); ++w)
+      for (std::size_t seed = 0; seed < tasks_.seeds().size(); ++seed)
+        for (std::size_t s = 0; s < samplers_.size(); ++s)
+          add({.temperature = t, .width = w, .seed = seed, .sampler = s}, found, record);
+}
+
+std::vector<io::Variable> chain_variables() {
+  return {stored::accuracy,
+          stored::accuracy_gain,
+          stored::readout,
+          stored::order_error,
+          stored::order_difference,
+          stored::order_excess,
+          stored::mean_error,
+          stored::mean_difference,
+          stored::mean_correlation,
+          stored::limit_difference,
+          stored::order,
+          stored::mean,
+          stored::trace,
+          stored::r_hat,
+          stored::effective_draws,
+          stored::acceptance,
+          stored::step_size,
+          stored::divergent,
+          stored::block_virial};
+}
+
+std::vector<io::Variable> chain_coordinates() {
+  return {stored::chain, stored::quantity, stored::draw, stored::block};
 }
 
 }  // namespace fluxformer

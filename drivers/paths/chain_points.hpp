@@ -1,54 +1,58 @@
 #pragma once
 
-// The chains of `paths.study = sample`: temperature, width, seed, sampler and chain.
+// The chains of `paths.study = sample`: temperature, width, seed, sampler and chain. What a file holds of them
+// is mostly made of all chains at a temperature, width and seed together: their draws, whether they agree, and
+// how far the theory is from them.
 
 #include <string>
 #include <vector>
 
 #include "analysis/paths/posterior_chain.hpp"
 #include "base/settings.hpp"
-#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
 #include "drivers/paths/theory_points.hpp"
+#include "drivers/study/findings.hpp"
 
 namespace fluxformer {
 
 /// The chains as points, in the order temperature, width, seed, sampler, chain, the last one fastest: ranks
-/// work on chains of one kind at a time.
-class ChainPoints final : public SweepPoints {
+/// work on chains of one kind at a time. They come after the points of the theory.
+class ChainPoints {
  public:
   /// Reads the keys of the chains; `tasks` and `theory` are borrowed. Throws BadInput, on every rank, also
   /// for widths that a sampler cannot draw.
   ChainPoints(const Settings& settings, PathTasks& tasks, const TheoryPoints& theory);
 
-  std::size_t count() const override;
-  std::size_t numbers(std::size_t point) const override;
-  std::vector<double> measure(std::size_t point) override;
+  std::vector<Place> places() const;
+  const std::vector<std::string>& samplers() const { return samplers_; }
+  /// Results of a chain that are kept for those of all chains together.
+  std::vector<io::Variable> kept() const;
   /// Memory of the results of all chains and of a chain of the widest network, bytes.
   double bytes() const;
   /// Description, e.g. "; 4 chains of 1000 draws with each of wishart, hmc at N = 10, 30".
   std::string describe() const;
-  /// Results in one line for each sampler: accuracies, and whether the chains agree.
-  std::string summary(const std::vector<std::vector<double>>& found) const;
-
   /// Adds the axes of the measures.
-  void add_axes(StudyRecord& record) const;
-  /// Adds the measures of all points to the record. `found` and `seconds` are by point; `theory` holds the
-  /// results of the theory's points.
-  void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-           const std::vector<std::vector<double>>& theory, StudyRecord& record) const;
+  void begin(StudyRecord& record) const;
+  /// Draws the chain of a place.
+  void measure(const Place& place, Results& to);
+  /// Adds the measures of all chains together.
+  void conclude(const Findings& found, StudyRecord& record) const;
+  /// Results in one line for each sampler: accuracies, and whether the chains agree.
+  std::string summary(const Findings& found) const;
 
  private:
-  struct ChainIndex {
-    std::size_t temperature, width, seed, sampler, chain;  // width: index into sampled_
+  /// Chains of one kind: indices of temperature, width (into sampled_), seed and sampler.
+  struct Kind {
+    std::size_t temperature, width, seed, sampler;
   };
-  ChainIndex index_of(std::size_t point) const;
-  std::size_t point(const ChainIndex& at) const;
   double width(std::size_t sampled) const { return theory_.widths()[sampled_[sampled]]; }
-  paths::ChainPlan plan(const ChainIndex& at) const;
-  /// All chains at a temperature, width, seed and sampler.
-  std::vector<paths::PosteriorChain> chains(ChainIndex at,
-                                            const std::vector<std::vector<double>>& found) const;
+  paths::ChainPlan plan(const Place& place) const;
+  /// All chains of a kind.
+  std::vector<paths::PosteriorChain> chains(const Kind& kind, const Findings& found) const;
+  /// The place of the first chain of a kind; the others follow it.
+  std::size_t first_of(const Kind& kind) const;
+  /// Adds the measures of all chains of a kind.
+  void add(const Kind& kind, const Findings& found, StudyRecord& record) const;
 
   PathTasks& tasks_;
   const TheoryPoints& theory_;
@@ -58,5 +62,9 @@ class ChainPoints final : public SweepPoints {
   paths::ChainPlan plan_;
   int leapfrog_, walk_;
 };
+
+/// Variables that a file can hold, and their coordinates.
+std::vector<io::Variable> chain_variables();
+std::vector<io::Variable> chain_coordinates();
 
 }  // namespace fluxformer

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/paths/path_learner.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 

@@ -13,8 +13,8 @@
 #include "analysis/paths/markov_task.hpp"
 #include "analysis/paths/task_theory.hpp"
 #include "base/settings.hpp"
-#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/one_shot_source.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 

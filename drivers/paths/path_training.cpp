@@ -14,10 +14,10 @@
 #include "base/progress.hpp"
 #include "drivers/common/restart_check.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/learner_record.hpp"
 #include "drivers/paths/one_shot_source.hpp"
 #include "drivers/paths/path_tasks.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 
@@ -185,7 +185,9 @@ Report PathTraining::run() {
   frame_.begin();
   for (const char* part : {"steps", "evaluation", "output"}) frame_.add_seconds(part, 0);
   restart();
-  StudyRecord record(settings_, context_, frame_.claim({.datasets = 20}), seeds_);
+  auto claim = frame_.claim({.datasets = 20});
+  StudyRecord record(settings_, context_);
+  record.seeds(seeds_);
   if (frame_.root() && !continued_.empty()) std::cerr << "fluxformer: continuing from " << continued_ << '\n';
   frame_.announce(*this);
   const auto done = [&] {
@@ -227,7 +229,7 @@ Report PathTraining::run() {
   record.note("", stored::images, settings_.word("paths.images"));
   add_learners(record, shape_, steps, {pools.test.name(), pools.validation.name(), pools.foreign.name()},
                results_);
-  record.finish(frame_.parts());
+  record.finish(std::move(claim), frame_.parts());
   std::ostringstream text;
   text << "done: test accuracy";
   for (std::size_t k = 0; k < results_.size(); ++k)

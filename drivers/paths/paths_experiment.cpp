@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,17 +11,15 @@
 #include "base/handle.hpp"
 #include "base/memory.hpp"
 #include "base/mpi.hpp"
-#include "drivers/common/point_sweep.hpp"
-#include "drivers/common/run_frame.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/study_record.hpp"
-#include "drivers/paths/chain_measures.hpp"
+#include "drivers/paths/chain_points.hpp"
 #include "drivers/paths/learner_record.hpp"
-#include "drivers/paths/path_points.hpp"
 #include "drivers/paths/path_tasks.hpp"
 #include "drivers/paths/path_training.hpp"
+#include "drivers/paths/prune_points.hpp"
 #include "drivers/paths/pruning_record.hpp"
+#include "drivers/paths/theory_points.hpp"
+#include "drivers/study/study.hpp"
 
 namespace fluxformer {
 namespace {
@@ -228,12 +227,7 @@ void declare_paths(Options& options) {
            .minimum = 0,
            .maximum = 10000,
            .when = When{"paths.study", "prune"}});
-  declare({.name = "checkpoint.every",
-           .fallback = 5.0,
-           .doc = "wall time between checkpoints of the finished points; 0: only when stopped",
-           .unit = "s",
-           .minimum = 0,
-           .role = Role::output});
+  declare(points_option());
   declare(restart_option());
   declare(seed_option("seed of the task, unless there are paths.seeds"));
   declare(output_option("paths.h5"));
@@ -243,32 +237,111 @@ void declare_paths(Options& options) {
 
 namespace {
 
-class AttentionPaths final : public Experiment {
+/// Appends variables whose names are not in the list yet.
+void add_new(std::vector<io::Variable>& to, const std::vector<io::Variable>& more) {
+  for (const auto& one : more)
+    if (std::ranges::find(to, one.name, &io::Variable::name) == to.end()) to.push_back(one);
+}
+
+std::vector<io::Variable> path_measures() {
+  std::vector<io::Variable> all;
+  for (const auto& more : {theory_measures(), chain_variables(), learner_variables(), prune_measures()})
+    add_new(all, more);
+  return all;
+}
+
+/// Points of the theory, and then chains if the posterior is sampled, or trained networks that are pruned.
+class AttentionPaths final : public Study {
  public:
-  AttentionPaths(const Settings& settings, const RunContext& context, Communicator together)
-      : settings_(settings), context_(context), together_(std::move(together)) {}
+  /// Throws BadInput on every rank; `together`: the ranks that share a point.
+  AttentionPaths(const Settings& settings, Communicator together);
   /// Throws BadInput if kernels and chains do not fit into the memory. Collective.
-  void require_memory_of_all() const {
-    require_memory(context_.comm, tasks_.kernel_bytes() * static_cast<double>(tasks_.seeds().size()),
-                   "the kernels of " + std::to_string(tasks_.paths()) + " paths between " +
-                       std::to_string(tasks_.examples()) + " examples, for " +
-                       std::to_string(tasks_.seeds().size()) + " seed(s), on " +
-                       std::to_string(points_.ranks_of_point()) + " rank(s) a point,");
-    require_memory(context_.comm, points_.bytes(),
-                   "the draws of paths.chains, paths.samples and paths.sampled_widths");
+  void require_memory_of_all(MPI_Comm comm) const;
+
+  std::string describe() const override {
+    return theory_.describe() + (chains_ ? chains_->describe() : "") + (pruned_ ? pruned_->describe() : "");
   }
-  std::string describe() const override { return points_.describe(); }
-  Report run() override;
+  std::vector<Place> places() const override;
+  int ranks_of_place() const override { return mpi::size(together_); }
+  /// The file of paths.attention.
+  std::vector<Source> sources() const override;
+  std::vector<io::Variable> measures() const override { return path_measures(); }
+  std::vector<io::Variable> kept() const override {
+    return chains_ ? chains_->kept() : std::vector<io::Variable>{};
+  }
+  void begin(StudyRecord& record) override;
+  void measure(const Place& place, Results& to) override;
+  bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
+  std::string summary(const Findings& found) const override;
 
  private:
-  Settings settings_;
-  RunContext context_;
-  Communicator together_;  // the ranks that share a point
-  RunFrame frame_{settings_, context_};
-  PathTasks tasks_{settings_, together_};
-  PathPoints points_{settings_, tasks_};
-  PointSweep sweep_{settings_, context_, frame_, points_};
+  Communicator together_;
+  std::string attention_;  // "paths.attention = FILE" of a one-shot task
+  PathTasks tasks_;
+  TheoryPoints theory_;
+  std::optional<ChainPoints> chains_;
+  std::optional<PrunePoints> pruned_;
 };
+
+AttentionPaths::AttentionPaths(const Settings& settings, Communicator together)
+    : together_(std::move(together)), tasks_(settings, together_), theory_(settings, tasks_) {
+  if (settings.word("paths.task") == "one_shot")
+    attention_ = "paths.attention = " + settings.word("paths.attention");
+  if (settings.word("paths.study") == "sample") chains_.emplace(settings, tasks_, theory_);
+  if (settings.word("paths.study") == "prune")
+    pruned_.emplace(settings, tasks_, theory_.widths().front(), theory_.temperatures().front());
+}
+
+void AttentionPaths::require_memory_of_all(MPI_Comm comm) const {
+  require_memory(comm, tasks_.kernel_bytes() * static_cast<double>(tasks_.seeds().size()),
+                 "the kernels of " + std::to_string(tasks_.paths()) + " paths between " +
+                     std::to_string(tasks_.examples()) + " examples, for " +
+                     std::to_string(tasks_.seeds().size()) + " seed(s), on " +
+                     std::to_string(ranks_of_place()) + " rank(s) a point,");
+  require_memory(comm, chains_ ? chains_->bytes() : 0,
+                 "the draws of paths.chains, paths.samples and paths.sampled_widths");
+}
+
+std::vector<Place> AttentionPaths::places() const {
+  auto all = theory_.places();
+  const auto further = chains_ ? chains_->places() : pruned_ ? pruned_->places() : std::vector<Place>{};
+  all.insert(all.end(), further.begin(), further.end());
+  return all;
+}
+
+std::vector<Study::Source> AttentionPaths::sources() const {
+  if (attention_.empty()) return {};
+  return {{.called = attention_, .digest = tasks_.attention_digest()}};
+}
+
+void AttentionPaths::begin(StudyRecord& record) {
+  theory_.begin(record);
+  if (chains_) chains_->begin(record);
+  if (pruned_) pruned_->begin(record);
+}
+
+void AttentionPaths::measure(const Place& place, Results& to) {
+  if (place.group == theory_group) return theory_.measure(place, to);
+  return chains_ ? chains_->measure(place, to) : pruned_->measure(place, to);
+}
+
+bool AttentionPaths::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
+  theory_.conclude(found, record);
+  std::vector<std::string> timed{theory_group};
+  if (chains_) {
+    chains_->conclude(found, record);
+    timed.insert(timed.end(), chains_->samplers().begin(), chains_->samplers().end());
+  }
+  add_seconds(found, timed, record);
+  return true;
+}
+
+std::string AttentionPaths::summary(const Findings& found) const {
+  auto text = theory_.summary(found) + (chains_ ? chains_->summary(found) : "");
+  for (std::size_t k = 0; k < found.count(); ++k)
+    if (const auto& words = found.of(k).words; !words.empty()) text += "\n  " + words;
+  return text;
+}
 
 /// Ranks that share a point with this one. Collective.
 Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
@@ -282,49 +355,28 @@ Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
   return Communicator(mine);
 }
 
-Report AttentionPaths::run() {
-  frame_.begin();
-  sweep_.restart();
-  StudyRecord record(settings_, context_, frame_.claim({.datasets = 20}), tasks_.seeds());
-  collectively(context_.comm, [&] { points_.add_axes(record); });
-  sweep_.announce_restart();
-  frame_.announce(*this);
-  const Stopwatch measuring;
-  if (!sweep_.run()) return frame_.stopped(sweep_.place(), "continue with --checkpoint.restart=auto");
-  frame_.add_seconds("measure", measuring.seconds());
-  points_.add(sweep_.found(), sweep_.seconds(), record);
-  record.finish(frame_.parts());
-  return frame_.done("done: " + points_.summary(sweep_.found()));
-}
-
 }  // namespace
 
 void describe_paths(io::Description& description) {
   using namespace paths::variables;
-  std::vector<io::Variable> coordinates, measures;
-  const auto add = [](std::vector<io::Variable>& to, const std::vector<io::Variable>& more) {
-    for (const auto& one : more)
-      if (std::ranges::none_of(to, [&](const auto& other) { return other.name == one.name; }))
-        to.push_back(one);
-  };
+  std::vector<io::Variable> coordinates;
   for (const auto& more :
        {theory_coordinates(), chain_coordinates(), learner_coordinates(), prune_coordinates()})
-    add(coordinates, more);
-  for (const auto& more : {theory_measures(), chain_variables(), learner_variables(), prune_measures()})
-    add(measures, more);
+    add_new(coordinates, more);
   auto notes = prune_notes();
   notes.insert(notes.end(), {task, path_names, parts, further_sets, heads, dimension, train_examples,
                              quantities, images, judged_sets});
-  compare::describe_models_over_seeds(description, "paths", {coordinates, notes, {}, measures});
+  study::describe(description, "paths", {coordinates, notes, {}, path_measures()});
 }
 
 std::unique_ptr<Experiment> make_paths(const Settings& settings, const RunContext& context) {
   if (settings.word("paths.study") == "train") return make_path_training(settings, context);
-  auto together = ranks_of_point(settings, context.comm);
-  auto experiment = collectively(
-      context.comm, [&] { return std::make_unique<AttentionPaths>(settings, context, std::move(together)); });
-  experiment->require_memory_of_all();
-  return experiment;
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    auto together = ranks_of_point(s, comm);
+    auto made = collectively(comm, [&] { return std::make_unique<AttentionPaths>(s, std::move(together)); });
+    made->require_memory_of_all(comm);
+    return made;
+  });
 }
 
 }  // namespace fluxformer

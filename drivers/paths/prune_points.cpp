@@ -23,12 +23,17 @@ PrunePoints::PrunePoints(const Settings& settings, PathTasks& tasks, double widt
         "paths.study = train");
 }
 
-std::size_t PrunePoints::numbers(std::size_t) const {
-  return pruning_numbers(tasks_.heads(), random_);
+std::vector<Place> PrunePoints::places() const {
+  std::vector<Place> all;
+  for (std::size_t s = 0; s < tasks_.seeds().size(); ++s)
+    all.push_back({.group = stored::network_group,
+                   .name = "trained network of seed " + std::to_string(tasks_.seeds()[s]),
+                   .index = {{axes::seed.name, s}}});
+  return all;
 }
 
-std::vector<double> PrunePoints::measure(std::size_t point) {
-  const long seed = tasks_.seeds()[point];
+void PrunePoints::measure(const Place& place, Results& to) {
+  const long seed = tasks_.seeds()[place.along(axes::seed)];
   const auto& heads = tasks_.heads();
   const auto& task = tasks_.task_of(seed);
   const auto& network = *tasks_.trained(seed);
@@ -38,10 +43,12 @@ std::vector<double> PrunePoints::measure(std::size_t point) {
       .theory = head_scores(order.u.front(), heads),
       .entropies = mean_entropies(tasks_.attention_of(seed), tasks_.examples(), tasks_.tokens_of(seed)),
       .sensitivities = first_order_scores(task.train, weights, heads)};
-  return pruning_curves(
+  const auto curves = pruning_curves(
       worth, heads, static_cast<std::uint64_t>(seed), random_, [&](std::span<const HeadPlace> lost) {
         return accuracy(outputs(task.test.inputs, without_heads(weights, heads, lost)), task.test.targets);
       });
+  for (const auto& [variable, values] : pruning_results(heads, random_, curves)) to.put(variable, values);
+  to.say(place.name + ": " + pruning_summary(curves, heads));
 }
 
 std::string PrunePoints::describe() const {
@@ -51,20 +58,8 @@ std::string PrunePoints::describe() const {
   return text.str();
 }
 
-std::string PrunePoints::summary(const std::vector<std::vector<double>>& found) const {
-  std::string text;
-  for (std::size_t k = 0; k < found.size(); ++k)
-    text += "\n  trained network of seed " + std::to_string(tasks_.seeds()[k]) + ": " +
-            pruning_summary(found[k], tasks_.heads());
-  return text;
-}
-
-void PrunePoints::add_axes(StudyRecord& record) const {
+void PrunePoints::begin(StudyRecord& record) const {
   add_pruning_axes(record, tasks_.heads(), random_, {width_, temperature_});
-}
-
-void PrunePoints::add(const std::vector<std::vector<double>>& found, StudyRecord& record) const {
-  for (const auto& one : found) add_pruning(record, stored::network_group, tasks_.heads(), random_, one);
 }
 
 }  // namespace fluxformer

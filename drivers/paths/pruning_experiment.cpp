@@ -195,7 +195,8 @@ void Pruning::measure(std::size_t seed, const std::string& name, StudyRecord& re
   };
   const auto curves = pruning_curves(
       worth, heads_, static_cast<std::uint64_t>(problem_.models().seeds()[seed]), random_, pruned);
-  add_pruning(record, name, heads_, random_, curves);
+  for (const auto& [variable, values] : pruning_results(heads_, random_, curves))
+    record.add(name, variable, values);
   std::ostringstream text;
   text << (summary_.empty() ? "" : "; ") << "seed " << problem_.models().seeds()[seed] << ": "
        << pruning_summary(curves, heads_);

@@ -43,11 +43,6 @@ std::span<const double> curve(const PruningNumbers& numbers, const std::vector<i
 
 }  // namespace
 
-std::size_t pruning_numbers(const std::vector<int>& heads, std::size_t random) {
-  return (orders_by_rule.size() + random) * (heads_of(heads) + 1) +
-         rules.size() * heads.size() * most_heads(heads);
-}
-
 PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
                               std::size_t random, const PrunedAccuracy& accuracy) {
   // The heads of largest entropy are silenced first: in rising order of the negative entropy.
@@ -107,8 +102,9 @@ void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::s
   record.note("", stored::pruning_temperature, scores.temperature);
 }
 
-void add_pruning(StudyRecord& record, const std::string& model, const std::vector<int>& heads,
-                 std::size_t random, const PruningNumbers& numbers) {
+std::vector<std::pair<io::Variable, std::vector<double>>> pruning_results(const std::vector<int>& heads,
+                                                                          std::size_t random,
+                                                                          const PruningNumbers& numbers) {
   const std::size_t orders = orders_by_rule.size() + random;
   const auto curves = numbers.begin() + static_cast<std::ptrdiff_t>(orders * (heads_of(heads) + 1));
   const auto rising = curve(numbers, heads, 0);
@@ -121,14 +117,14 @@ void add_pruning(StudyRecord& record, const std::string& model, const std::vecto
     over_random += one;
     ++counted;
   }
-  record.add(model, stored::pruned_accuracy, {numbers.begin(), curves});
-  record.add(model, stored::rule_score, {curves, numbers.end()});
-  record.add(model, stored::loss_by_theory, {pruning_loss(rising)});
-  record.add(model, stored::gain_over_falling, {gain(1)});
-  record.add(model, stored::gain_over_entropy, {gain(2)});
-  record.add(model, stored::gain_over_first_order, {gain(3)});
-  record.add(model, stored::gain_over_random,
-             {counted > 0 ? over_random / static_cast<double>(counted) : missing_value});
+  return {
+      {stored::pruned_accuracy, {numbers.begin(), curves}},
+      {stored::rule_score, {curves, numbers.end()}},
+      {stored::loss_by_theory, {pruning_loss(rising)}},
+      {stored::gain_over_falling, {gain(1)}},
+      {stored::gain_over_entropy, {gain(2)}},
+      {stored::gain_over_first_order, {gain(3)}},
+      {stored::gain_over_random, {counted > 0 ? over_random / static_cast<double>(counted) : missing_value}}};
 }
 
 std::vector<io::Variable> prune_measures() {

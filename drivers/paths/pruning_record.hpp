@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/paths/head_pruning.hpp"
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
 
@@ -25,8 +26,6 @@ using PruningNumbers = std::vector<double>;
 /// collective if that is.
 PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
                               std::size_t random, const paths::PrunedAccuracy& accuracy);
-/// Length of PruningNumbers.
-std::size_t pruning_numbers(const std::vector<int>& heads, std::size_t random);
 /// Summary, e.g. "95.1 %, without 2 heads of the least score 94 %, of the largest 71 %".
 std::string pruning_summary(const PruningNumbers& numbers, const std::vector<int>& heads);
 
@@ -37,9 +36,10 @@ struct ScoresAt {
 /// Adds the notes, and all axes but those of layers and heads.
 void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::size_t random,
                       const ScoresAt& scores);
-/// Adds the numbers of the next seed.
-void add_pruning(StudyRecord& record, const std::string& model, const std::vector<int>& heads,
-                 std::size_t random, const PruningNumbers& numbers);
+/// Variables of one network with their values.
+std::vector<std::pair<io::Variable, std::vector<double>>> pruning_results(const std::vector<int>& heads,
+                                                                          std::size_t random,
+                                                                          const PruningNumbers& numbers);
 
 /// Variables, coordinates and notes that a file of pruning holds.
 std::vector<io::Variable> prune_measures();

@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
-#include "drivers/compare/compare_variables.hpp"
 
 namespace fluxformer {
 
@@ -20,17 +19,16 @@ using namespace paths;
 namespace {
 
 constexpr double no_limit = std::numeric_limits<double>::infinity();
-constexpr const char* group = "theory";
 
-/// Variables with one number for each point, in the order in which `solved` puts them.
+/// Variables with one number for each point.
 const std::vector<io::Variable> singles = {
     stored::accuracy,      stored::draw_accuracy,   stored::bias_error,   stored::variance_error,
     stored::action,        stored::energy,          stored::readout,      stored::gradient,
     stored::iterations,    stored::largest_overlap, stored::pruning_loss, stored::good_weight,
     stored::good_denoising};
 
-void append(std::vector<double>& to, const Eigen::VectorXd& values) {
-  to.insert(to.end(), values.data(), values.data() + values.size());
+std::vector<double> list(const Eigen::VectorXd& values) {
+  return {values.data(), values.data() + values.size()};
 }
 
 /// Correlation in U of the path "good", the first of every task, with "denoising"; NaN if there is no such
@@ -57,96 +55,98 @@ TheoryPoints::TheoryPoints(const Settings& settings, PathTasks& tasks)
   widths_.push_back(no_limit);
 }
 
-TheoryPoints::PointParameters TheoryPoints::parameters_of(std::size_t point) const {
-  const std::size_t seeds = tasks_.seeds().size(), width = point / seeds % widths_.size();
-  return {.temperature = temperatures_[point / seeds / widths_.size()],
-          .width = widths_[width],
-          .seed = tasks_.seeds()[point % seeds],
-          .limit = width + 1 == widths_.size()};
+std::vector<Place> TheoryPoints::places() const {
+  std::vector<Place> all;
+  for (std::size_t t = 0; t < temperatures_.size(); ++t)
+    for (std::size_t w = 0; w < widths_.size(); ++w)
+      for (std::size_t s = 0; s < tasks_.seeds().size(); ++s) {
+        std::ostringstream name;
+        name << "theory, T = " << temperatures_[t] << ", N = " << widths_[w] << ", seed "
+             << tasks_.seeds()[s];
+        all.push_back(
+            {.group = theory_group,
+             .name = name.str(),
+             .index = {{stored::temperature.name, t}, {stored::width.name, w}, {axes::seed.name, s}}});
+      }
+  return all;
 }
 
 std::size_t TheoryPoints::point(std::size_t temperature, std::size_t width, std::size_t seed) const {
   return (temperature * widths_.size() + width) * tasks_.seeds().size() + seed;
 }
 
-std::size_t TheoryPoints::numbers(std::size_t point) const {
-  return singles.size() + layers_ + 2 + layers_ * paths_ * paths_ + layers_ * most_heads_ + all_heads_ +
-         components_ + 2 * static_cast<std::size_t>(tasks_.test_examples()) + tasks_.further().size() +
-         (parameters_of(point).limit ? tasks_.parts().size() : 0);
-}
-
-std::vector<double> TheoryPoints::solved(const PointParameters& at, const TaskTheory& theory,
-                                         const OrderParameters& order, const SaddlePoint& saddle) const {
+void TheoryPoints::put(const OrderParameters& order, const SaddlePoint& saddle, double width,
+                       double temperature, const TaskTheory& theory, Results& to) const {
   const auto& u = order.u.front();
-  const auto [judged, further] = theory.evaluate_all(u, at.temperature);
-  const auto ablated = theory.ablated_accuracies(u, at.temperature);
+  const auto [judged, further] = theory.evaluate_all(u, temperature);
+  const auto ablated = theory.ablated_accuracies(u, temperature);
   const auto overlaps = theory.overlaps(u);
-  std::vector<double> all = {judged.accuracy,
-                             judged.draw_accuracy,
-                             judged.bias_error,
-                             judged.variance_error,
-                             saddle.action,
-                             saddle.energy,
-                             order.readout,
-                             saddle.gradient,
-                             static_cast<double>(saddle.iterations),
-                             overlaps.maxCoeff(),
-                             judged.accuracy - ablated.front(),
-                             tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : missing_value,
-                             good_denoising(u, theory.task().path_names)};
+  to.put(stored::accuracy, {judged.accuracy});
+  to.put(stored::draw_accuracy, {judged.draw_accuracy});
+  to.put(stored::bias_error, {judged.bias_error});
+  to.put(stored::variance_error, {judged.variance_error});
+  to.put(stored::action, {saddle.action});
+  to.put(stored::energy, {saddle.energy});
+  to.put(stored::readout, {order.readout});
+  to.put(stored::gradient, {saddle.gradient});
+  to.put(stored::iterations, {static_cast<double>(saddle.iterations)});
+  to.put(stored::largest_overlap, {overlaps.maxCoeff()});
+  to.put(stored::pruning_loss, {judged.accuracy - ablated.front()});
+  to.put(stored::good_weight, {tasks_.first_is_good() ? u(0, 0) / u.diagonal().mean() : missing_value});
+  to.put(stored::good_denoising, {good_denoising(u, theory.task().path_names)});
   // At infinite width there is no saddle point, so the virial identities are undefined.
-  const auto identities =
-      at.limit ? std::vector<double>(layers_ + 2, missing_value)
-               : theory.virials_at(network_of_width(tasks_.heads(), at.width), at.temperature, order);
-  all.insert(all.end(), identities.begin(), identities.end());
-  const auto padded = padded_orders(order);
-  all.insert(all.end(), padded.begin(), padded.end());
+  to.put(stored::virial,
+         std::isinf(width) ? std::vector<double>(layers_ + 2, missing_value)
+                           : theory.virials_at(network_of_width(tasks_.heads(), width), temperature, order));
+  to.put(stored::order, padded_orders(order));
   const auto scores = head_scores(u, tasks_.heads());
   const double highest = *std::ranges::max_element(scores);
   auto score = scores.begin();
   // Head scores relative to the largest; layers with fewer heads are filled up with NaN.
+  std::vector<double> relative;
   for (const int heads : tasks_.heads())
     for (std::size_t h = 0; h < most_heads_; ++h)
-      all.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : missing_value);
-  all.insert(all.end(), ablated.begin(), ablated.end());
-  append(all, overlaps.head(static_cast<Eigen::Index>(components_)));
-  append(all, judged.prediction.mean);
-  append(all, judged.prediction.variance);
-  all.insert(all.end(), further.begin(), further.end());
-  return all;
+      relative.push_back(h < static_cast<std::size_t>(heads) ? *score++ / highest : missing_value);
+  to.put(stored::head_score, relative);
+  to.put(stored::ablated_accuracy, ablated);
+  to.put(stored::overlap, list(overlaps.head(static_cast<Eigen::Index>(components_))));
+  to.put(stored::mean, list(judged.prediction.mean));
+  to.put(stored::variance, list(judged.prediction.variance));
+  if (!further.empty()) to.put(stored::further_accuracy, further);
 }
 
-std::vector<double> TheoryPoints::measure(std::size_t point) {
-  const auto at = parameters_of(point);
-  const auto& theory = tasks_.of(at.seed);
-  if (!at.limit) {
-    const auto saddle = theory.solve(network_of_width(tasks_.heads(), at.width), at.temperature);
-    return solved(at, theory, saddle.order, saddle);
+void TheoryPoints::measure(const Place& place, Results& to) {
+  const double width = widths_[place.along(stored::width)],
+               temperature = temperatures_[place.along(stored::temperature)];
+  const auto& theory = tasks_.of(tasks_.seeds()[place.along(axes::seed)]);
+  if (std::isfinite(width)) {
+    const auto saddle = theory.solve(network_of_width(tasks_.heads(), width), temperature);
+    return put(saddle.order, saddle, width, temperature, theory, to);
   }
   // Infinite width: U stays that of the prior, and only the energy of the action is defined.
   const auto rest = gaussian_process_point(network_of_width(tasks_.heads(), 1));
   SaddlePoint none{.action = missing_value, .gradient = missing_value};
-  none.energy = theory.energy(rest.u.front(), at.temperature);
-  auto all = solved(at, theory, rest, none);
+  none.energy = theory.energy(rest.u.front(), temperature);
+  put(rest, none, width, temperature, theory, to);
+  if (tasks_.parts().empty()) return;
+  std::vector<double> accuracies;
   for (const auto& part : tasks_.parts()) {
     const auto task = collectively(tasks_.together(), [&] { return with_heads(theory.task(), part.kept); });
     // A sub-network of infinite width is a Gaussian process, too: U is the prior's over its paths.
     const int count = path_count(task.heads);
-    all.push_back(TaskTheory(task, tasks_.together())
-                      .evaluate(Eigen::MatrixXd::Identity(count, count), at.temperature)
-                      .accuracy);
+    accuracies.push_back(TaskTheory(task, tasks_.together())
+                             .evaluate(Eigen::MatrixXd::Identity(count, count), temperature)
+                             .accuracy);
   }
-  return all;
+  to.put(stored::part_accuracy, accuracies);
 }
 
-TheoryPoints::PointResult TheoryPoints::result_of(const std::vector<double>& numbers) const {
-  const auto paths = static_cast<Eigen::Index>(paths_), tests = Eigen::Index{tasks_.test_examples()};
-  const std::size_t order = singles.size() + layers_ + 2,
-                    mean =
-                        order + layers_ * paths_ * paths_ + layers_ * most_heads_ + all_heads_ + components_;
-  return {.accuracy = numbers.front(),
-          .u = Eigen::Map<const RowMatrix>(numbers.data() + order, paths, paths),
-          .mean = Eigen::Map<const Eigen::VectorXd>(numbers.data() + mean, tests)};
+TheoryPoints::PointResult TheoryPoints::result_of(const Findings& found, std::size_t place) const {
+  const auto paths = static_cast<Eigen::Index>(paths_);
+  const auto& mean = found.at(place, stored::mean);
+  return {.accuracy = found.at(place, stored::accuracy).front(),
+          .u = Eigen::Map<const RowMatrix>(found.at(place, stored::order).data(), paths, paths),
+          .mean = Eigen::Map<const Eigen::VectorXd>(mean.data(), std::ssize(mean))};
 }
 
 std::string TheoryPoints::describe() const {
@@ -158,14 +158,15 @@ std::string TheoryPoints::describe() const {
   return text.str();
 }
 
-std::string TheoryPoints::summary(const std::vector<std::vector<double>>& found) const {
+std::string TheoryPoints::summary(const Findings& found) const {
   std::ostringstream text;
   text << "accuracy";
   for (std::size_t t = 0; t < temperatures_.size(); ++t) {
     text << (t > 0 ? ";" : "") << " at T = " << temperatures_[t] << ':';
     for (std::size_t w = 0; w < widths_.size(); ++w) {
       double sum = 0;
-      for (std::size_t s = 0; s < tasks_.seeds().size(); ++s) sum += found[point(t, w, s)].front();
+      for (std::size_t s = 0; s < tasks_.seeds().size(); ++s)
+        sum += found.at(point(t, w, s), stored::accuracy).front();
       text << (w > 0 ? ", " : " ") << std::round(1000 * sum / static_cast<double>(tasks_.seeds().size())) / 10
            << " %";
       if (std::isfinite(widths_[w]))
@@ -177,7 +178,8 @@ std::string TheoryPoints::summary(const std::vector<std::vector<double>>& found)
   return text.str();
 }
 
-void TheoryPoints::add_axes(StudyRecord& record) {
+void TheoryPoints::begin(StudyRecord& record) {
+  record.seeds(tasks_.seeds());
   record.axis(stored::temperature, temperatures_);
   record.axis(stored::width, widths_);
   record.axis(axes::layer, 1, static_cast<long>(layers_));
@@ -191,53 +193,20 @@ void TheoryPoints::add_axes(StudyRecord& record) {
   tasks_.describe(record);
 }
 
-std::vector<double> TheoryPoints::chosen_accuracies(const std::vector<std::vector<double>>& found,
-                                                    std::size_t seed) const {
-  std::vector<double> chosen;
-  const auto validation = [&](const auto& numbers) { return numbers.end()[-std::ssize(tasks_.further())]; };
-  for (std::size_t w = 0; w < widths_.size(); ++w) {
-    const auto* best = &found[point(0, w, seed)];
-    for (std::size_t t = 1; t < temperatures_.size(); ++t)
-      if (const auto& one = found[point(t, w, seed)]; validation(one) > validation(*best)) best = &one;
-    chosen.push_back(best->front());
-  }
-  return chosen;
-}
-
-void TheoryPoints::add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-                       StudyRecord& record) const {
-  const auto tests = static_cast<std::size_t>(tasks_.test_examples());
-  std::vector<std::pair<io::Variable, std::size_t>>
-      lists;  // variables, and how many numbers of each a point has
-  lists.reserve(singles.size() + 8);
-  for (const auto& one : singles) lists.emplace_back(one, 1);
-  lists.insert(lists.end(), {{stored::virial, layers_ + 2},
-                             {stored::order, layers_ * paths_ * paths_},
-                             {stored::head_score, layers_ * most_heads_},
-                             {stored::ablated_accuracy, all_heads_},
-                             {stored::overlap, components_},
-                             {stored::mean, tests},
-                             {stored::variance, tests}});
-  if (!tasks_.further().empty()) lists.emplace_back(stored::further_accuracy, tasks_.further().size());
+void TheoryPoints::conclude(const Findings& found, StudyRecord& record) const {
+  if (tasks_.further().empty()) return;
+  const auto validation = [&](std::size_t place) {
+    return found.at(place, stored::further_accuracy).front();
+  };
   for (std::size_t s = 0; s < tasks_.seeds().size(); ++s) {
-    std::size_t from = 0;
-    const auto collect = [&](std::size_t w_begin, std::size_t each) {
-      std::vector<double> values;
-      for (std::size_t t = 0; t < temperatures_.size(); ++t)
-        for (std::size_t w = w_begin; w < widths_.size(); ++w) {
-          const auto at = found[point(t, w, s)].begin() + from;
-          values.insert(values.end(), at, at + static_cast<std::ptrdiff_t>(each));
-        }
-      from += each;
-      return values;
-    };
-    for (const auto& [variable, each] : lists) record.add(group, variable, collect(0, each));
-    if (!tasks_.further().empty()) record.add(group, stored::chosen_accuracy, chosen_accuracies(found, s));
-    if (!tasks_.parts().empty())
-      record.add(group, stored::part_accuracy, collect(widths_.size() - 1, tasks_.parts().size()));
-    double sum = 0;
-    for (std::size_t k = s; k < seconds.size(); k += tasks_.seeds().size()) sum += seconds[k];
-    record.add(group, compare::seconds, {sum});
+    std::vector<double> chosen;
+    for (std::size_t w = 0; w < widths_.size(); ++w) {
+      std::size_t best = point(0, w, s);
+      for (std::size_t t = 1; t < temperatures_.size(); ++t)
+        if (validation(point(t, w, s)) > validation(best)) best = point(t, w, s);
+      chosen.push_back(found.at(best, stored::accuracy).front());
+    }
+    record.add({.group = theory_group, .index = {{axes::seed.name, s}}}, stored::chosen_accuracy, chosen);
   }
 }
 

@@ -6,60 +6,50 @@
 #include <vector>
 
 #include "base/settings.hpp"
-#include "drivers/common/point_sweep.hpp"
-#include "drivers/compare/study_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
+#include "drivers/study/findings.hpp"
 
 namespace fluxformer {
 
+/// Group of the theory in a file.
+inline constexpr const char* theory_group = "theory";
+
 /// The points of the theory, in the order temperature, width, seed, the last one fastest, so that each rank
 /// meets few of the seeds. The last width is infinite: the Gaussian process.
-class TheoryPoints final : public SweepPoints {
+class TheoryPoints {
  public:
   /// Reads the keys of the theory; `tasks` is borrowed. Throws BadInput, on every rank.
   TheoryPoints(const Settings& settings, PathTasks& tasks);
 
-  std::size_t count() const override { return temperatures_.size() * widths_.size() * tasks_.seeds().size(); }
-  std::size_t numbers(std::size_t point) const override;
-  /// Computes the results of a point. Collective over the ranks that share a task.
-  std::vector<double> measure(std::size_t point) override;
+  std::vector<Place> places() const;
   const std::vector<double>& temperatures() const { return temperatures_; }
   const std::vector<double>& widths() const { return widths_; }
-  /// Index of a point.
+  /// Number of a place, by the indices of temperature, width and seed.
   std::size_t point(std::size_t temperature, std::size_t width, std::size_t seed) const;
+  /// Description in one line, for the start of a run.
+  std::string describe() const;
+  /// Adds the axes of the measures, and the notes of the task.
+  void begin(StudyRecord& record);
+  /// Measures a place. Collective over the ranks that share a task.
+  void measure(const Place& place, Results& to);
+  /// Adds the test accuracy by width at the temperature of best validation accuracy, for tasks with further
+  /// examples, the first of which are for validation.
+  void conclude(const Findings& found, StudyRecord& record) const;
+  /// Result in one line, for the end of the run: mean accuracies over seeds.
+  std::string summary(const Findings& found) const;
+
   /// Results of a point that comparisons with samples use.
   struct PointResult {
     double accuracy;
     Eigen::MatrixXd u;     ///< U_1
     Eigen::VectorXd mean;  ///< mean of the predictor at each test example
   };
-  /// Reads them from the numbers that `measure` gave.
-  PointResult result_of(const std::vector<double>& numbers) const;
-  /// Description in one line, for the start of a run.
-  std::string describe() const;
-  /// Result in one line, for the end of a run: mean accuracies over seeds.
-  std::string summary(const std::vector<std::vector<double>>& found) const;
-
-  /// Adds the axes of the measures, and the notes of the task.
-  void add_axes(StudyRecord& record);
-  /// Adds the measures of all points to the record; `found` and `seconds` are by point.
-  void add(const std::vector<std::vector<double>>& found, const std::vector<double>& seconds,
-           StudyRecord& record) const;
+  PointResult result_of(const Findings& found, std::size_t place) const;
 
  private:
-  /// Test accuracy by width at the temperature of best validation accuracy; only for tasks with further
-  /// examples, the first of which are for validation.
-  std::vector<double> chosen_accuracies(const std::vector<std::vector<double>>& found,
-                                        std::size_t seed) const;
-
-  struct PointParameters {
-    double temperature, width;
-    long seed;
-    bool limit;  // true: the width is infinite
-  };
-  PointParameters parameters_of(std::size_t point) const;
-  std::vector<double> solved(const PointParameters& at, const paths::TaskTheory& theory,
-                             const paths::OrderParameters& order, const paths::SaddlePoint& saddle) const;
+  /// Puts what follows from order parameters at a width, which may be infinite.
+  void put(const paths::OrderParameters& order, const paths::SaddlePoint& saddle, double width,
+           double temperature, const paths::TaskTheory& theory, Results& to) const;
 
   PathTasks& tasks_;
   std::vector<double> temperatures_, widths_;

@@ -1,69 +1,58 @@
-#include "drivers/compare/study_record.hpp"
+#include "drivers/study/study_record.hpp"
 
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 
+#include "base/statistics.hpp"
 #include "drivers/common/run_attributes.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "io/archive_writer.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
-#include "model/model_spec.hpp"
 
 namespace fluxformer {
 namespace {
 
-/// Name of an axis with <model> replaced.
-std::string of_model(std::string axis, const std::string& model) {
+/// Variable over seeds whose axes are those of a group: its name in the place of <model>.
+io::Variable over_seeds(io::Variable measure, const std::string& group) {
   const std::string place = "<model>";
-  if (const auto at = axis.find(place); at != std::string::npos) axis.replace(at, place.size(), model);
-  return axis;
+  for (auto& axis : measure.axes)
+    if (const auto at = axis.find(place); at != std::string::npos) axis.replace(at, place.size(), group);
+  measure.axes.insert(measure.axes.begin(), axes::seed.name);
+  return measure;
+}
+
+/// Calls use(k) for the places k, in rising order, that have the given indices (-1: any) in a row-major array.
+template <class Use>
+void for_each_within(const std::vector<std::size_t>& sizes, const std::vector<long>& index, Use&& use,
+                     std::size_t axis = 0, std::size_t offset = 0) {
+  if (axis == sizes.size()) return use(offset);
+  const bool fixed = index[axis] >= 0;
+  const std::size_t first = fixed ? static_cast<std::size_t>(index[axis]) : 0,
+                    end = fixed ? first + 1 : sizes[axis];
+  for (std::size_t k = first; k < end; ++k)
+    for_each_within(sizes, index, use, axis + 1, offset * sizes[axis] + k);
 }
 
 }  // namespace
 
-StudyRecord::StudyRecord(const Settings& settings, const RunContext& context,
-                         std::unique_ptr<io::PartFile> claim, const std::vector<long>& seeds)
-    : settings_(settings), context_(context), claim_(std::move(claim)) {
-  axis(axes::seed, {seeds.begin(), seeds.end()});
+void study::describe(io::Description& description, const std::string& experiment, const Contents& contents) {
+  const auto group = names::in(names::analysis, experiment), model = names::in(group, "<model>");
+  io::describe_archive(description);
+  description.variables("/", {axes::seed});
+  description.variables("/", contents.coordinates);
+  description.attributes(group, {samples});
+  description.attributes(group, contents.notes);
+  description.attributes(model, contents.model_notes);
+  auto measures = contents.measures;
+  measures.push_back(seconds);
+  for (auto& one : measures) one.axes.insert(one.axes.begin(), axes::seed.name);
+  description.variables(model, measures);
 }
 
-StudyRecord::StudyRecord(const Settings& settings, const RunContext& context,
-                         std::unique_ptr<io::PartFile> claim, const CompareProblem& problem)
-    : StudyRecord(settings, context, std::move(claim), problem.models().seeds()) {
-  const auto& models = problem.models();
-  for (const auto& name : models.names()) {
-    const auto& spec = models.at(0, name).parameters.spec;
-    std::vector<double> depth;
-    for (int i = 0; i <= spec.cells; ++i) depth.push_back(static_cast<double>(i) * spec.layers / spec.cells);
-    auto coordinate = axes::model_depth;
-    coordinate.name = of_model(coordinate.name, name);
-    axis(coordinate, std::move(depth));
-  }
-  describe_models(problem);
-}
-
-std::string StudyRecord::group(const std::string& model) const {
+std::string StudyRecord::group(const std::string& name) const {
   const auto whole = names::in(names::analysis, context_.experiment);
-  return model.empty() ? whole : names::in(whole, model);
-}
-
-void StudyRecord::describe_models(const CompareProblem& problem) {
-  const auto& models = problem.models();
-  note("", compare::samples, problem.samples().size());
-  for (const auto& name : models.names()) {
-    const auto& first = models.at(0, name).parameters;
-    std::string files, trained;
-    for (std::size_t k = 0; k < models.seeds().size(); ++k) {
-      files += (k > 0 ? "\n" : "") + models.at(k, name).file;
-      trained += (k > 0 ? "\n" : "") + models.at(k, name).trained;
-    }
-    note(name, compare::files, files);
-    note(name, compare::trained, trained);
-    note(name, compare::parameters, first.layout.size());
-    note(name, compare::norm, to_word(first.spec.norm));
-    note(name, compare::knots, static_cast<long>(first.spec.knots));
-  }
+  return name.empty() ? whole : names::in(whole, name);
 }
 
 void StudyRecord::axis(const io::Variable& coordinate, std::vector<double> values) {
@@ -77,38 +66,74 @@ void StudyRecord::axis(const io::Variable& coordinate, long first, long last) {
   axis(coordinate, std::move(values));
 }
 
+void StudyRecord::seeds(const std::vector<long>& seeds) {
+  axis(axes::seed, {seeds.begin(), seeds.end()});
+}
+
 void StudyRecord::samples(const std::vector<std::size_t>& members) {
   axis(axes::test_sample, {members.begin(), members.end()});
 }
 
-void StudyRecord::add(const std::string& model, io::Variable measure, const std::vector<double>& values) {
-  std::size_t size = 1;
-  for (auto& axis : measure.axes) {
-    axis = of_model(axis, model);
-    const auto known = sizes_.find(axis);
-    if (known == sizes_.end()) throw std::logic_error(measure.name + ": no axis " + axis);
-    size *= known->second;
-  }
-  if (values.size() != size)
-    throw std::logic_error(measure.name + ": " + std::to_string(values.size()) + " numbers for " +
-                           std::to_string(size));
-  measure.axes.insert(measure.axes.begin(), axes::seed.name);
-  auto& all = measures_[{model, measure.name}];
-  all.variable = std::move(measure);
-  all.values.insert(all.values.end(), values.begin(), values.end());
-}
-
-void StudyRecord::rows(const std::string& model, const io::Variable& measure, std::vector<float> mine) {
-  rows_.push_back({group(model), measure, std::move(mine)});
-}
-
-void StudyRecord::note(const std::string& model, const io::Attribute& attribute,
+void StudyRecord::note(const std::string& group, const io::Attribute& attribute,
                        const io::AttributeValue& value) {
-  notes_.push_back({group(model), attribute, value});
+  notes_.push_back({this->group(group), attribute, value});
 }
 
-void StudyRecord::finish(const std::vector<std::pair<std::string, double>>& seconds) {
-  io::ArchiveWriter archive(std::move(claim_));
+void StudyRecord::rows(const std::string& group, const io::Variable& measure, std::vector<float> mine) {
+  rows_.push_back({this->group(group), measure, std::move(mine)});
+}
+
+std::size_t StudyRecord::size(const std::string& axis, const std::string& measure) const {
+  if (const auto extent = names::anonymous_extent(axis)) return static_cast<std::size_t>(*extent);
+  const auto known = sizes_.find(axis);
+  if (known == sizes_.end()) throw std::logic_error(measure + ": no axis " + axis);
+  return known->second;
+}
+
+std::size_t StudyRecord::numbers(const Place& place, const io::Variable& measure) const {
+  std::size_t numbers = 1;
+  for (const auto& axis : over_seeds(measure, place.group).axes)
+    if (!place.index.contains(axis)) numbers *= size(axis, measure.name);
+  return numbers;
+}
+
+void StudyRecord::add(const Place& place, const io::Variable& measure, const std::vector<double>& values) {
+  if (const auto wanted = numbers(place, measure); values.size() != wanted)
+    throw std::logic_error(measure.name + ": " + std::to_string(values.size()) + " numbers for " +
+                           std::to_string(wanted));
+  auto variable = over_seeds(measure, place.group);
+  std::vector<std::size_t> sizes;
+  std::vector<long> index;
+  for (const auto& axis : variable.axes) {
+    sizes.push_back(size(axis, measure.name));
+    const auto here = place.index.find(axis);
+    index.push_back(here == place.index.end() ? -1 : static_cast<long>(here->second));
+    if (index.back() >= static_cast<long>(sizes.back()))
+      throw std::logic_error(measure.name + ": index " + std::to_string(index.back()) + " along " + axis);
+  }
+  auto& all = measures_[{place.group, measure.name}];
+  if (all.values.empty()) {
+    all.variable = std::move(variable);
+    all.values.resize(std::accumulate(sizes.begin(), sizes.end(), std::size_t{1}, std::multiplies<>()),
+                      missing_value);
+    all.given.resize(all.values.size());
+  }
+  auto value = values.begin();
+  for_each_within(sizes, index, [&](std::size_t k) {
+    if (all.given[k]) throw std::logic_error(measure.name + ": given twice in " + place.group);
+    all.given[k] = true;
+    all.values[k] = *value++;
+  });
+}
+
+void StudyRecord::add(const std::string& group, const io::Variable& measure,
+                      const std::vector<double>& values) {
+  add({.group = group, .index = {{axes::seed.name, next_[{group, measure.name}]++}}}, measure, values);
+}
+
+void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
+                         const std::vector<std::pair<std::string, double>>& seconds) const {
+  io::ArchiveWriter archive(std::move(claim));
   for (const auto& [name, value] : run_attributes(settings_, context_)) archive.attribute(name, value);
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);
   for (const auto& [key, measure] : measures_)

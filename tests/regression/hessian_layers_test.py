@@ -87,7 +87,7 @@ class OneLayer(LayerTest):
         end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", *size, "--hessian.seeds=3",
                                "--hessian.layers=linear", "--run.time_limit=1e-6", "--output.file=one.h5")
         self.assertEqual(end.code, 4, end)
-        self.assertIn("in the heat map, after all points; continue with", end.err)
+        self.assertIn("after all points; continue with", end.err)
         self.study("blocks.ini", *size)
         for path, numbers in self.arrays("out.h5").items():
             self.assertEqual(numbers.tobytes(), together[path].tobytes(), path)

@@ -1,0 +1,234 @@
+#include "drivers/study/study.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/mpi.hpp"
+#include "base/progress.hpp"
+#include "drivers/common/restart_check.hpp"
+#include "drivers/common/run_options.hpp"
+#include "io/axes.hpp"
+#include "io/checkpoint.hpp"
+
+namespace fluxformer {
+
+bool Study::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
+  std::vector<std::string> groups;
+  for (const auto& place : found.places()) groups.push_back(place.group);
+  add_seconds(found, groups, record);
+  return true;
+}
+
+std::string Study::summary(const Findings& found) const {
+  std::string all;
+  for (std::size_t k = 0; k < found.count(); ++k)
+    if (const auto& words = found.of(k).words; !words.empty()) all += (all.empty() ? "" : "; ") + words;
+  return all;
+}
+
+void add_seconds(const Findings& found, const std::vector<std::string>& groups, StudyRecord& record) {
+  std::map<std::pair<std::string, std::size_t>, double> sums;  // by group and seed
+  for (std::size_t k = 0; k < found.count(); ++k)
+    if (const auto& place = found.places()[k]; std::ranges::find(groups, place.group) != groups.end())
+      sums[{place.group, place.along(axes::seed)}] += found.of(k).seconds;
+  for (const auto& [of, sum] : sums)
+    record.add({.group = of.first, .index = {{axes::seed.name, of.second}}}, study::seconds, {sum});
+}
+
+void declare_study_run(Options& options, const std::string& file) {
+  options.declare(output_option(file));
+  options.declare(overwrite_option());
+  options.declare(points_option());
+  options.declare(restart_option());
+  options.declare(time_limit_option());
+}
+
+namespace {
+
+constexpr const char* advice = "continue with --checkpoint.restart=auto";
+// Text of a checkpoint: a digest for each of the sources.
+constexpr const char* digests_of_sources = "sources";
+
+class StudyExperiment final : public Experiment {
+ public:
+  StudyExperiment(const Settings& settings, const RunContext& context, const MakeStudy& make)
+      : settings_(settings), context_(context), study_(make(settings_, context.comm)) {}
+
+  std::string describe() const override { return study_->describe(); }
+  Report run() override;
+
+ private:
+  /// Variables that places can give, and the places.
+  Findings nothing_yet() const;
+  /// What the results depend on, looked at once.
+  const std::vector<Study::Source>& sources();
+  /// Takes over the finished places of the checkpoint that checkpoint.restart asks for, if any. Collective;
+  /// throws BadInput (agreed).
+  void restart();
+  /// Measures the next place on each group of ranks. Collective; throws (agreed) what `measure` throws.
+  void advance();
+  /// Measures the remaining places. Returns false if the run was asked to stop; a checkpoint is then written,
+  /// as it is when a place fails. Collective.
+  bool measure_all();
+  void checkpoint();
+  std::string after() const;
+
+  Settings settings_;
+  RunContext context_;
+  RunFrame frame_{settings_, context_};
+  std::unique_ptr<Study> study_;
+  StudyRecord record_{settings_, context_};
+  Findings found_ = nothing_yet();
+  Cadence checkpoints_{settings_.real("checkpoint.every")};
+  std::optional<std::vector<Study::Source>> sources_;
+  std::string continued_;  // path of the checkpoint; empty if there was none
+};
+
+Findings StudyExperiment::nothing_yet() const {
+  auto variables = study_->measures();
+  const auto kept = study_->kept();
+  variables.insert(variables.end(), kept.begin(), kept.end());
+  return {record_, study_->places(), variables};
+}
+
+const std::vector<Study::Source>& StudyExperiment::sources() {
+  if (!sources_) sources_ = study_->sources();
+  return *sources_;
+}
+
+void StudyExperiment::restart() {
+  const auto from = find_checkpoint(context_.comm, settings_);
+  if (!from) return;
+  std::istringstream digests(from->text(digests_of_sources));
+  for (const auto& source : sources()) {
+    std::string line;
+    std::getline(digests, line);
+    if (line != std::to_string(source.digest))
+      throw BadInput(from->called() + ": " + source.called + " is no longer what its " + study_->unit() +
+                     " were computed from; start anew with checkpoint.restart = no, once the checkpoint is "
+                     "removed");
+  }
+  found_.load(*from);
+  continued_ = from->path();
+}
+
+void StudyExperiment::checkpoint() {
+  const Stopwatch watch;
+  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  file.put("settings", settings_.resolved());
+  std::string digests;
+  for (const auto& source : sources()) digests += std::to_string(source.digest) + '\n';
+  file.put(digests_of_sources, digests);
+  found_.save(file);
+  file.commit();
+  frame_.add_seconds("output", watch.seconds());
+}
+
+void StudyExperiment::advance() {
+  const int rank = mpi::rank(context_.comm), ranks = mpi::size(context_.comm),
+            together = study_->ranks_of_place();
+  const std::size_t first = found_.count(), left = found_.places().size() - first,
+                    count = std::min(left, static_cast<std::size_t>(ranks / together));
+  const auto here = static_cast<std::size_t>(rank / together);
+  Found mine;
+  const auto measure = [&] {
+    if (here >= count) return;
+    const Stopwatch watch;
+    const auto& place = found_.places()[first + here];
+    Results results(found_, place);
+    study_->measure(place, results);
+    mine = results.found();
+    mine.seconds = watch.seconds();
+  };
+  if (together == 1) {
+    collectively(context_.comm, measure);
+  } else if (together == ranks) {
+    measure();  // all ranks throw, or none
+  } else {
+    // A group throws together, but the other groups do not know of it. An exception that is no Error was not
+    // agreed on in its group: it ends the program, since the rest of the group may be waiting.
+    RankFailure failure;
+    try {
+      measure();
+    } catch (const Error& e) {
+      failure.keep(e.what(), e.code());
+    }
+    failure.share(context_.comm);
+  }
+  found_.share(context_.comm, count, together, mine);
+}
+
+std::string StudyExperiment::after() const {
+  return "after " + std::to_string(found_.count()) + " of " + std::to_string(found_.places().size()) + ' ' +
+         study_->unit();
+}
+
+bool StudyExperiment::measure_all() {
+  const auto& places = found_.places();
+  const auto done = [&] { return static_cast<double>(found_.count()); };
+  Progress progress = frame_.progress(static_cast<double>(places.size()), study_->unit(), done());
+  while (found_.count() < places.size()) {
+    progress.update(done(), places[found_.count()].name);
+    try {
+      advance();
+    } catch (const Error&) {
+      progress.finish();
+      if (found_.count() > 0) checkpoint();
+      throw;
+    }
+    if (found_.count() < places.size() && frame_.asked_to_stop()) {
+      progress.finish();
+      checkpoint();
+      return false;
+    }
+    if (frame_.due(checkpoints_)) checkpoint();
+  }
+  progress.update(done());
+  progress.finish();
+  return true;
+}
+
+Report StudyExperiment::run() {
+  frame_.begin();
+  collectively(context_.comm, [&] { study_->begin(record_); });
+  restart();
+  const auto measures = study_->measures();
+  std::set<std::string> groups;
+  for (const auto& place : found_.places()) groups.insert(place.group);
+  auto claim = frame_.claim({.datasets = (measures.size() + 8) * groups.size()});
+  if (frame_.root() && !continued_.empty())
+    std::cerr << "fluxformer: continuing from " << continued_ << " after " << found_.count() << ' '
+              << study_->unit() << '\n';
+  frame_.announce(*this);
+  const Stopwatch measuring;
+  if (!measure_all()) return frame_.stopped(after(), advice);
+  for (std::size_t k = 0; k < found_.count(); ++k)
+    for (const auto& variable : measures)
+      for (const auto& [name, values] : found_.of(k).results)
+        if (name == variable.name) record_.add(found_.places()[k], variable, values);
+  if (!study_->conclude(found_, frame_, record_)) {
+    checkpoint();
+    return frame_.stopped("after all " + study_->unit(), advice);
+  }
+  frame_.add_seconds("measure", measuring.seconds());
+  record_.finish(std::move(claim), frame_.parts());
+  std::ostringstream text;
+  text << "done: " << found_.count() << ' ' << study_->unit() << ", " << frame_.seconds() << " s";
+  if (const auto line = study_->summary(found_); !line.empty()) text << "; " << line;
+  return frame_.done(text.str());
+}
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContext& context,
+                                       const MakeStudy& make) {
+  return std::make_unique<StudyExperiment>(settings, context, make);
+}
+
+}  // namespace fluxformer

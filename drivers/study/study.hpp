@@ -1,0 +1,83 @@
+#pragma once
+
+// The frame of all studies. A study has places, the points of its axes (seeds, models, widths, temperatures,
+// ...), and measures named results at each of them:
+//
+//   for each place: results = measure(place)       // a variable of the file with its values; shapes are checked
+//   record the results, and what is derived from them
+//
+// The places do not depend on each other. Ranks share them, one place for each rank, or for each group of
+// ranks where a place needs several. Finished places are kept: a checkpoint holds their results by name, and
+// a run that was stopped or killed goes on from it, on any number of ranks. A checkpoint of other settings,
+// or of other models and data, is refused.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "drivers/common/experiment.hpp"
+#include "drivers/common/run_frame.hpp"
+#include "drivers/study/findings.hpp"
+#include "drivers/study/study_record.hpp"
+
+namespace fluxformer {
+
+/// The part of a study that is its own.
+class Study {
+ public:
+  virtual ~Study() = default;
+  /// Text that --validate prints: what would be measured, in a few lines.
+  virtual std::string describe() const = 0;
+  /// All places, in the order in which they are measured.
+  virtual std::vector<Place> places() const = 0;
+  /// What messages call places.
+  virtual std::string unit() const { return "points"; }
+  /// Number of ranks that measure a place together, a divisor of the number of ranks: ranks 0 .. n - 1 are the
+  /// first such group, and so on. Places measured by one rank have the same numbers on any number of ranks.
+  virtual int ranks_of_place() const { return 1; }
+
+  /// Something that the results depend on and that the settings only name: a file, or a data set.
+  struct Source {
+    std::string called = {};   ///< key and value for messages: "models.transformer = t.h5"
+    std::uint64_t digest = 0;  ///< digest of what was read, the same on all ranks
+  };
+  /// What the results depend on; a checkpoint with other digests is refused. Not collective.
+  virtual std::vector<Source> sources() const { return {}; }
+
+  /// Variables that `measure` can give and that are written.
+  virtual std::vector<io::Variable> measures() const = 0;
+  /// Variables that `measure` can give for `conclude` alone.
+  virtual std::vector<io::Variable> kept() const { return {}; }
+  /// Adds the coordinates, that of the seeds among them, and whatever is known before the first place. Not
+  /// collective.
+  virtual void begin(StudyRecord& record) = 0;
+  /// Measures a place. Collective over the ranks of the place, and over no others; throws on all of them or
+  /// on none. The results of the first of them count. A place of one rank may throw on its own.
+  virtual void measure(const Place& place, Results& to) = 0;
+  /// Adds what is derived from the results of several places; measures of single places were added before.
+  /// Returns false if the run was asked to stop meanwhile. Collective. By default adds the wall time of each
+  /// group at each seed.
+  virtual bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record);
+  /// The result in a few words or a short table, for the end of the run; by default the words of all places.
+  virtual std::string summary(const Findings& found) const;
+};
+
+/// Adds the wall time of the places of these groups, summed for each seed.
+void add_seconds(const Findings& found, const std::vector<std::string>& groups, StudyRecord& record);
+
+/// Makes a study from the settings, which outlive it. Collective; throws BadInput (agreed).
+using MakeStudy = std::function<std::unique_ptr<Study>(const Settings& settings, MPI_Comm comm)>;
+
+/// Makes an experiment that runs a study. Needs the keys of declare_study_run. Collective; throws BadInput
+/// (agreed).
+std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContext& context,
+                                       const MakeStudy& make);
+
+/// Declares the keys of a study's run: output.*, checkpoint.* and run.time_limit. `file`: the default of
+/// output.file.
+void declare_study_run(Options& options, const std::string& file);
+
+}  // namespace fluxformer
