@@ -38,7 +38,7 @@ class Results {
   void put(const io::Variable& variable, std::vector<double> values);
   /// Adds a few words, in one line, for the end of the run.
   void say(const std::string& words);
-  /// What was put.
+  /// The results that were put.
   const Found& found() const { return found_; }
 
  private:
@@ -50,7 +50,7 @@ class Results {
 /// The results of all finished places, the same on all ranks.
 class Findings {
  public:
-  /// Nothing yet at these places, which can give these variables; `record`, which knows their axes, is
+  /// Starts without results at these places, which can give these variables; `record`, which knows their axes, is
   /// borrowed.
   Findings(const StudyRecord& record, std::vector<Place> places, const std::vector<io::Variable>& variables);
 

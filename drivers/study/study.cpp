@@ -66,7 +66,7 @@ class StudyExperiment final : public Experiment {
  private:
   /// Variables that places can give, and the places.
   Findings nothing_yet() const;
-  /// What the results depend on, looked at once.
+  /// The sources of the study, looked at once.
   const std::vector<Study::Source>& sources();
   /// Takes over the finished places of the checkpoint that checkpoint.restart asks for, if any. Collective;
   /// throws BadInput (agreed).

@@ -33,7 +33,7 @@ class Study {
   virtual std::string describe() const = 0;
   /// All places, in the order in which they are measured.
   virtual std::vector<Place> places() const = 0;
-  /// What messages call places.
+  /// The word for places in messages.
   virtual std::string unit() const { return "points"; }
   /// Number of ranks that measure a place together, a divisor of the number of ranks: ranks 0 .. n - 1 are the
   /// first such group, and so on. Places measured by one rank have the same numbers on any number of ranks.
@@ -44,7 +44,7 @@ class Study {
     std::string called = {};   ///< key and value for messages: "models.transformer = t.h5"
     std::uint64_t digest = 0;  ///< digest of what was read, the same on all ranks
   };
-  /// What the results depend on; a checkpoint with other digests is refused. Not collective.
+  /// Everything that the results depend on; a checkpoint with other digests is refused. Not collective.
   virtual std::vector<Source> sources() const { return {}; }
 
   /// Variables that `measure` can give and that are written.

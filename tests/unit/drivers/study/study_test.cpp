@@ -32,7 +32,7 @@ const io::Variable width = io::coordinate("width", "", "width"), head = io::inde
                    secret{"secret", {"width", "extent_2"}, "", "kept, and not written"},
                    sum{"sum", {}, "", "sum of a secret over the widths"};
 
-/// What the studies of a test were asked for, and how they are to behave.
+/// A record of what the studies of a test were asked for, and how they are to behave.
 struct Script {
   std::vector<std::string> asked = {};
   std::string fails_at = {};
