@@ -1,9 +1,11 @@
 #include "drivers/compare/compared_input.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "io/digest.hpp"
 
 namespace fluxformer {
 namespace {
@@ -43,8 +45,23 @@ SampleSet ComparedInput::other_samples(long count, const std::string& key) const
     throw BadInput(key + " = " + std::to_string(count) + ": " + data_->name() + " has only " +
                    std::to_string(drawn_.size() - samples_.size()) + " " + split_ +
                    " samples besides those of samples.count");
+  others_ = std::max(others_, count);
   const auto first = drawn_.begin() + samples_.size();
   return samples_.with({first, first + count}, samples_.capacity());
+}
+
+std::uint64_t ComparedInput::digest() const {
+  const auto tokens = static_cast<std::size_t>(data_->tokens_x()) * data_->tokens_y() * data_->features();
+  std::vector<double> sample(tokens + 2);
+  std::uint64_t sum = 0;
+  for (Index k = 0; k < samples_.size() + others_; ++k) {
+    const auto member = drawn_[static_cast<std::size_t>(k)];
+    data_->tokens(member, sample.data());
+    sample[tokens] = data_->length(member);
+    sample[tokens + 1] = data_->label(member);
+    sum += io::digest_of(sample.data(), std::ssize(sample), k * std::ssize(sample));
+  }
+  return sum;
 }
 
 std::string ComparedInput::describe() const {

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ class ComparedInput {
   const SampleSet& samples() const { return samples_; }
   /// `count` further samples, none of them in `samples()`. Throws BadInput naming `key` if there are too few.
   SampleSet other_samples(long count, const std::string& key) const;
+  /// Digest of tokens, lengths and labels of the samples, and of as many further ones as were asked for. Not
+  /// collective: the same on all ranks.
+  std::uint64_t digest() const;
   /// Description of the samples in a few words, for --validate and the log.
   std::string describe() const;
 
@@ -42,6 +46,7 @@ class ComparedInput {
   TokenLine line_;
   std::vector<std::size_t> drawn_;  // all samples of the split, in drawing order
   SampleSet samples_;
+  mutable long others_ = 0;  // the most further samples that were asked for
 };
 
 }  // namespace fluxformer

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -15,43 +15,52 @@ namespace {
 
 constexpr const char* reference_model = "transformer";
 
-class InformationFlow final : public Comparison {
+class InformationFlow final : public ModelStudy {
  public:
-  InformationFlow(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_.str(); }
+  InformationFlow(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
-  void measure_states(const std::string& name, ModelProbe& probe, StudyRecord& record);
-  void measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p, StudyRecord& record) const;
+  void measure_states(const std::string& name, ModelProbe& probe, Results& to) const;
 
-  const CompareProblem& problem_;
   Index examples_;
   Examples cka_;
-  std::ostringstream summary_;
 };
 
-InformationFlow::InformationFlow(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
+InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm),
       examples_(settings.integer("flow.examples")),
       cka_(settings.word("flow.cka") == "tokens" ? Examples::tokens : Examples::pooled) {
-  if (examples_ > problem.samples().size())
+  if (examples_ > problem().samples().size())
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
-                   std::to_string(problem.samples().size()) + " samples");
-  problem.require_classes("the accuracy");
-  for (const auto& name : problem.models().names())  // throws unless cells end where layers do
-    problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
+                   std::to_string(problem().samples().size()) + " samples");
+  problem().require_classes("the accuracy");
+  for (const auto& name : problem().models().names())  // throws unless cells end where layers do
+    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
 }
 
-void InformationFlow::begin(StudyRecord& record) {
-  const auto& line = problem_.line();
+study::Contents InformationFlow::contents() {
+  using namespace states::variables;
+  return {{axes::layer_end, axes::token, example},
+          {names::tokens_x, names::tokens_y, example_labels},
+          {},
+          {norm, token_variance, dirichlet_energy, correlation, drift, step_change, example_norm, accuracy,
+           cka, cka_unrelated, cka_ceiling}};
+}
+
+void InformationFlow::add_axes(StudyRecord& record) {
+  const auto& line = problem().line();
   std::vector<double> chosen, labels;
   for (Index j = 0; j < examples_; ++j) {
-    chosen.push_back(static_cast<double>(problem_.members()[j]));
-    labels.push_back(problem_.data().label(problem_.members()[j]));
+    chosen.push_back(static_cast<double>(problem().members()[j]));
+    labels.push_back(problem().data().label(problem().members()[j]));
   }
-  record.axis(axes::layer_end, 0, problem_.models().at(0, reference_model).parameters.spec.layers);
+  record.axis(axes::layer_end, 0, problem().models().at(0, reference_model).parameters.spec.layers);
   record.axis(axes::token, 0, line.tokens() - 1);
   record.axis(states::variables::example, chosen);
   record.note("", names::tokens_x, static_cast<long>(line.tokens_x()));
@@ -61,58 +70,50 @@ void InformationFlow::begin(StudyRecord& record) {
   record.note("", states::variables::example_labels, list.str());
 }
 
-void InformationFlow::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto& models = problem_.models();
-  const auto probe = problem_.probe(models.at(seed, name).parameters);
-  measure_states(name, *probe, record);
+void InformationFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto& models = problem().models();
+  const auto probe = problem().probe(models.at(seed, name).parameters);
+  measure_states(name, *probe, to);
   if (name == reference_model) {
     if (models.seeds().size() < 2) return;
     // Ceiling of the alignment: Transformers trained from two seeds.
     const auto next =
-        problem_.probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
-    record.add(name, states::variables::cka_ceiling,
-               states::align(problem_.samples(), *next, *probe, cka_).alignment());
+        problem().probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
+    to.put(states::variables::cka_ceiling,
+           states::align(problem().samples(), *next, *probe, cka_).alignment());
     return;
   }
-  const auto reference = problem_.probe(models.at(seed, reference_model).parameters);
-  measure_alignment(name, *reference, *probe, record);
+  const auto reference = problem().probe(models.at(seed, reference_model).parameters);
+  const auto meter = states::align(problem().samples(), *reference, *probe, cka_);
+  to.put(states::variables::cka, meter.alignment());
+  to.put(states::variables::cka_unrelated, meter.unrelated());
 }
 
-void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, StudyRecord& record) {
-  const auto found = states::measure_states(problem_.samples(), probe, examples_);
+void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, Results& to) const {
+  const auto found = states::measure_states(problem().samples(), probe, examples_);
   const auto &whole = found.by_row, &layer = found.by_layer;
-  record.add(name, states::variables::norm, whole.norm);
-  record.add(name, states::variables::token_variance, whole.token_variance);
-  record.add(name, states::variables::dirichlet_energy, whole.dirichlet_energy);
-  record.add(name, states::variables::correlation, layer.correlation);
-  record.add(name, states::variables::drift, layer.drift);
-  record.add(name, states::variables::step_change, layer.step_change);
-  record.add(name, states::variables::example_norm, found.token_norms);
-  record.add(name, states::variables::accuracy, {found.accuracy});
-  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * found.accuracy << " %";
-}
-
-void InformationFlow::measure_alignment(const std::string& name, ModelProbe& t, ModelProbe& p,
-                                        StudyRecord& record) const {
-  const auto meter = states::align(problem_.samples(), t, p, cka_);
-  record.add(name, states::variables::cka, meter.alignment());
-  record.add(name, states::variables::cka_unrelated, meter.unrelated());
+  to.put(states::variables::norm, whole.norm);
+  to.put(states::variables::token_variance, whole.token_variance);
+  to.put(states::variables::dirichlet_energy, whole.dirichlet_energy);
+  to.put(states::variables::correlation, layer.correlation);
+  to.put(states::variables::drift, layer.drift);
+  to.put(states::variables::step_change, layer.step_change);
+  to.put(states::variables::example_norm, found.token_norms);
+  to.put(states::variables::accuracy, {found.accuracy});
+  std::ostringstream text;
+  text << name << " accuracy " << 100 * found.accuracy << " %";
+  to.say(text.str());
 }
 
 }  // namespace
 
 void describe_information_flow(io::Description& description) {
-  using namespace states::variables;
-  compare::describe_comparison(description, "information_flow",
-                               {{axes::layer_end, axes::token, example},
-                                {names::tokens_x, names::tokens_y, example_labels},
-                                {},
-                                {norm, token_variance, dirichlet_energy, correlation, drift, step_change,
-                                 example_norm, accuracy, cka, cka_unrelated, cka_ceiling}});
+  compare::describe_comparison(description, "information_flow", InformationFlow::contents());
 }
 
 void declare_information_flow(Options& options) {
-  declare_compare_options(options, "information_flow.h5");
+  declare_compared(options);
+  declare_study_run(options, "information_flow.h5");
   options.declare({.name = "flow.examples",
                    .fallback = 3L,
                    .doc = "number of samples whose states are stored token by token",
@@ -124,9 +125,7 @@ void declare_information_flow(Options& options) {
 }
 
 std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<InformationFlow>(s, p);
-  });
+  return make_study_of<InformationFlow>(settings, context);
 }
 
 }  // namespace fluxformer

@@ -44,7 +44,7 @@ class Study {
     std::string called = {};   ///< key and value for messages: "models.transformer = t.h5"
     std::uint64_t digest = 0;  ///< digest of what was read, the same on all ranks
   };
-  /// Everything that the results depend on; a checkpoint with other digests is refused. Not collective.
+  /// Everything that the results depend on; a checkpoint with other digests is refused. Collective.
   virtual std::vector<Source> sources() const { return {}; }
 
   /// Variables that `measure` can give and that are written.
