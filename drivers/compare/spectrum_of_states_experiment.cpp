@@ -6,50 +6,50 @@
 #include "analysis/states/state_variables.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
 namespace {
 
 using namespace states::variables;
 
-class SpectrumOfStates final : public Comparison {
+class SpectrumOfStates final : public ModelStudy {
  public:
-  explicit SpectrumOfStates(const CompareProblem& problem) : problem_(problem) {
-    for (const auto& name : problem.models().names())
-      modes_ = std::max(modes_, problem.models().at(0, name).parameters.spec.width);
-    modes_ = std::min(modes_, problem.line().tokens());
+  SpectrumOfStates(const Settings& settings, MPI_Comm comm) : ModelStudy(settings, comm) {
+    for (const auto& name : problem().models().names())
+      modes_ = std::max(modes_, problem().models().at(0, name).parameters.spec.width);
+    modes_ = std::min(modes_, problem().line().tokens());
   }
+  static study::Contents contents() { return {{mode}, {}, {}, {singular_value, effective_rank}}; }
+  std::vector<io::Variable> measures() const override { return contents().measures; }
 
-  void begin(StudyRecord& record) override { record.axis(mode, 1, modes_); }
+ protected:
+  void add_axes(StudyRecord& record) override { record.axis(mode, 1, modes_); }
 
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override {
-    const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
-    const auto spectrum = states::measure_spectrum(problem_.samples(), *probe, modes_);
-    record.add(name, singular_value, spectrum.singular_values());
-    record.add(name, effective_rank, spectrum.effective_rank());
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override {
+    const auto probe = problem().probe(problem().models().at(seed, name).parameters);
+    const auto spectrum = states::measure_spectrum(problem().samples(), *probe, modes_);
+    to.put(singular_value, spectrum.singular_values());
+    to.put(effective_rank, spectrum.effective_rank());
   }
 
  private:
-  const CompareProblem& problem_;
   int modes_ = 0;
 };
 
 }  // namespace
 
 void describe_spectrum_of_states(io::Description& description) {
-  compare::describe_comparison(description, "spectrum_of_states",
-                               {{mode}, {}, {}, {singular_value, effective_rank}});
+  compare::describe_comparison(description, "spectrum_of_states", SpectrumOfStates::contents());
 }
 
 void declare_spectrum_of_states(Options& options) {
-  declare_compare_options(options, "spectrum_of_states.h5");
+  declare_compared(options);
+  declare_study_run(options, "spectrum_of_states.h5");
 }
 
 std::unique_ptr<Experiment> make_spectrum_of_states(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings&, const CompareProblem& p) {
-    return std::make_unique<SpectrumOfStates>(p);
-  });
+  return make_study_of<SpectrumOfStates>(settings, context);
 }
 
 }  // namespace fluxformer
