@@ -13,7 +13,7 @@
 #include "base/statistics.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "drivers/compare/untrained.hpp"
 
 namespace fluxformer {
@@ -36,18 +36,22 @@ struct MeanScores {
 
 /// A PDE model scored against the Transformer: once as trained, once with untrained weights (a null control).
 struct Matched {
-  const std::string& name;
   int heads;  ///< number of heads of the Transformer
   const attention::AttentionAccumulator &trained, &untrained;
   const attention::HeadMatch &pairs, &pairs_untrained;
 };
 
-class AttentionComparison final : public Comparison {
+class AttentionComparison final : public ModelStudy {
  public:
-  AttentionComparison(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override;
+  AttentionComparison(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+  /// A table of scores and margins, means over layers and seeds.
+  std::string summary(const Findings& found) const override;
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
   /// Scores the attention of the Transformer against each of `others` over all samples; with the `pairs` of
@@ -56,90 +60,103 @@ class AttentionComparison final : public Comparison {
       const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
       const std::vector<attention::HeadMatch>& pairs = {}) const;
   /// Adds the scores between the Transformers of two seeds, a ceiling for PDE models.
-  void add_ceiling(std::size_t seed, StudyRecord& record) const;
+  void add_ceiling(std::size_t seed, Results& to) const;
   int layers() const { return first_.spec.layers; }
-  /// Adds a variable over layers and returns its mean.
-  double add_layers(const std::string& name, const io::Variable& variable,
-                    const std::function<double(int)>& of_layer, StudyRecord& record) const;
+  /// Adds a variable over layers.
+  void add_layers(const io::Variable& variable, const std::function<double(int)>& of_layer,
+                  Results& to) const;
   /// Adds the scores of matched heads and of their null controls, over layers and over samples.
-  void add_scores(const Matched& found, StudyRecord& record);
+  void add_scores(const Matched& found, Results& to) const;
   /// Adds the measures of single heads of the Transformer and their partners.
-  void add_heads(const Matched& found, StudyRecord& record) const;
+  void add_heads(const Matched& found, Results& to) const;
 
-  const CompareProblem& problem_;
   const Parameters& first_;  // the Transformer of the first seed
   SampleSet matching_;
   std::uint64_t draws_;
-  std::vector<MeanScores> means_;  // by PDE model, in the order of measurement
 };
 
-AttentionComparison::AttentionComparison(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
-      first_(problem.models().at(0, "transformer").parameters),
-      matching_(problem.other_samples(settings.integer("attention.matching"), "attention.matching")),
+AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm),
+      first_(problem().models().at(0, "transformer").parameters),
+      matching_(problem().other_samples(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
-  if (problem.line().tokens() < 2)
+  if (problem().line().tokens() < 2)
     throw BadInput("data.length: attention over a single token carries no information");
   if (first_.spec.causal)
     throw BadInput("models.transformer: the comparison does not support causal attention");
-  for (const auto& name : problem.models().names()) {
-    if (problem.models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
+  for (const auto& name : problem().models().names()) {
+    if (problem().models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
       throw BadInput("models." + name +
                      ": attention.normalisation = linear: the comparison needs rows that sum to 1");
-    problem.probe(problem.models().at(0, name).parameters)->entry_of_layer(1);
+    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
   }
 }
 
 std::vector<attention::AttentionAccumulator> AttentionComparison::score(
     const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
     const std::vector<attention::HeadMatch>& pairs) const {
-  const auto t = problem_.probe(transformer);
+  const auto t = problem().probe(transformer);
   std::vector<std::unique_ptr<ModelProbe>> probes;
   std::vector<ModelProbe*> p;
   for (const auto* parameters : others) {
-    probes.push_back(problem_.probe(*parameters));
+    probes.push_back(problem().probe(*parameters));
     p.push_back(probes.back().get());
   }
   return attention::compare_attention(samples, *t, p, draws_, pairs);
 }
 
-void AttentionComparison::add_ceiling(std::size_t seed, StudyRecord& record) const {
-  const auto& models = problem_.models();
+void AttentionComparison::add_ceiling(std::size_t seed, Results& to) const {
+  const auto& models = problem().models();
   const std::size_t seeds = models.seeds().size();
   if (seeds < 2) return;
   const auto& mine = models.at(seed, "transformer").parameters;
   const auto& other = models.at((seed + 1) % seeds, "transformer").parameters;
   const auto pairs =
       attention::match_layers(score(matching_, mine, {&other})[0], attention::RowScore::centred);
-  const auto meter = score(problem_.samples(), mine, {&other}, {pairs});
+  const auto meter = score(problem().samples(), mine, {&other}, {pairs});
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     std::vector<double> values;
     values.reserve(layers());
     for (int l = 0; l < layers(); ++l)
       values.push_back(attention::matched_score(meter[0], l, pairs[l], all_scores[j]));
     const auto ceiling = attention::variables::of_transformers(attention::variables::scores[j]);
-    record.add("transformer", ceiling, values);
-    record.add("transformer", attention::variables::of_samples(ceiling),
-               meter[0].by_sample().of(all_scores[j], attention::Against::match));
+    to.put(ceiling, values);
+    to.put(attention::variables::of_samples(ceiling),
+           meter[0].by_sample().of(all_scores[j], attention::Against::match));
   }
 }
 
-void AttentionComparison::begin(StudyRecord& record) {
-  record.samples(problem_.members());
+study::Contents AttentionComparison::contents() {
+  using namespace attention::variables;
+  std::vector<io::Variable> measures;
+  for (const auto& score : scores)
+    for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score),
+                            of_transformers(score)}) {
+      measures.push_back(one);
+      measures.push_back(of_samples(one));
+    }
+  for (const auto& one :
+       {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
+    measures.push_back(one);
+  return {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures};
+}
+
+void AttentionComparison::add_axes(StudyRecord& record) {
+  record.samples(problem().members());
   record.axis(axes::layer, 1, layers());
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
-  record.axis(axes::query, 0, problem_.line().tokens() - 1);
-  record.axis(axes::key, 0, problem_.line().tokens() - 1);
+  record.axis(axes::query, 0, problem().line().tokens() - 1);
+  record.axis(axes::key, 0, problem().line().tokens() - 1);
 }
 
-void AttentionComparison::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
-  record.add(name, attention::variables::map, attention::attention_map(problem_.samples(), *probe));
+void AttentionComparison::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
+  to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe));
   if (name == "transformer") {
-    add_ceiling(seed, record);
+    add_ceiling(seed, to);
     return;
   }
-  const auto& models = problem_.models();
+  const auto& models = problem().models();
   const auto& transformer = models.at(seed, "transformer").parameters;
   const auto& pde = models.at(seed, name).parameters;
   const auto untrained = fluxformer::untrained(models.at(seed, name), draws_, models.seeds()[seed]);
@@ -153,36 +170,31 @@ void AttentionComparison::measure(std::size_t seed, const std::string& name, Stu
     paired = attention::match_layers(validation[0], attention::RowScore::centred);
     paired_untrained = attention::match_layers(validation[1], attention::RowScore::centred);
   }
-  const auto meters = score(problem_.samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
+  const auto meters = score(problem().samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
 
-  const Matched found{name, transformer.spec.attention.heads, meters[0], meters[1], paired, paired_untrained};
-  add_scores(found, record);
-  add_heads(found, record);
+  const Matched found{transformer.spec.attention.heads, meters[0], meters[1], paired, paired_untrained};
+  add_scores(found, to);
+  add_heads(found, to);
 }
 
-double AttentionComparison::add_layers(const std::string& name, const io::Variable& variable,
-                                       const std::function<double(int)>& of_layer,
-                                       StudyRecord& record) const {
+void AttentionComparison::add_layers(const io::Variable& variable, const std::function<double(int)>& of_layer,
+                                     Results& to) const {
   std::vector<double> values;
   values.reserve(layers());
   for (int l = 0; l < layers(); ++l) values.push_back(of_layer(l));
-  record.add(name, variable, values);
-  return std::accumulate(values.begin(), values.end(), 0.0) / layers();
+  to.put(variable, values);
 }
 
-void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) {
+void AttentionComparison::add_scores(const Matched& found, Results& to) const {
   namespace variables = attention::variables;
   using attention::Against;
-  auto means = std::ranges::find(means_, found.name, &MeanScores::model);
-  if (means == means_.end()) means = means_.insert(means_.end(), {.model = found.name});
-  ++means->seeds;
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
     const auto by = all_scores[j];
     const auto& measure = variables::scores[j];
     const auto add = [&](const io::Variable& variable, const attention::AttentionAccumulator& meter,
                          Against against, const std::function<double(int)>& of_layer) {
-      record.add(found.name, variables::of_samples(variable), meter.by_sample().of(by, against));
-      return add_layers(found.name, variable, of_layer, record);
+      to.put(variables::of_samples(variable), meter.by_sample().of(by, against));
+      add_layers(variable, of_layer, to);
     };
     // The null controls have no pairs of heads: their score is the mean over the Transformer's heads.
     const auto mean_over_heads =
@@ -193,25 +205,18 @@ void AttentionComparison::add_scores(const Matched& found, StudyRecord& record) 
             return sum / found.heads;
           };
         };
-    const double mean = add(measure, found.trained, Against::match, [&](int l) {
-      return attention::matched_score(found.trained, l, found.pairs[l], by);
-    });
-    const std::vector<double> nulls{
-        add(variables::of_uniform_rows(measure), found.trained, Against::uniform,
-            mean_over_heads(&attention::AttentionAccumulator::uniform_score)),
-        add(variables::of_permuted_keys(measure), found.trained, Against::permuted,
-            mean_over_heads(&attention::AttentionAccumulator::permuted_score)),
-        add(variables::of_untrained(measure), found.untrained, Against::match, [&](int l) {
-          return attention::matched_score(found.untrained, l, found.pairs_untrained[l], by);
-        })};
-    if (const auto at = std::ranges::find(shown_scores, by); at != shown_scores.end()) {
-      means->score[at - shown_scores.begin()] += mean;
-      means->margin[at - shown_scores.begin()] += attention::margin_over(by, mean, nulls);
-    }
+    add(measure, found.trained, Against::match,
+        [&](int l) { return attention::matched_score(found.trained, l, found.pairs[l], by); });
+    add(variables::of_uniform_rows(measure), found.trained, Against::uniform,
+        mean_over_heads(&attention::AttentionAccumulator::uniform_score));
+    add(variables::of_permuted_keys(measure), found.trained, Against::permuted,
+        mean_over_heads(&attention::AttentionAccumulator::permuted_score));
+    add(variables::of_untrained(measure), found.untrained, Against::match,
+        [&](int l) { return attention::matched_score(found.untrained, l, found.pairs_untrained[l], by); });
   }
 }
 
-void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) const {
+void AttentionComparison::add_heads(const Matched& found, Results& to) const {
   namespace variables = attention::variables;
   constexpr double none = missing_value;  // the value of a head without a partner
   const auto& meter = found.trained;
@@ -220,7 +225,7 @@ void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) c
     std::vector<double> values;
     for (int l = 0; l < layers(); ++l)
       for (int h = 0; h < found.heads; ++h) values.push_back(value(l, h, found.pairs[l][h]));
-    record.add(found.name, variable, values);
+    to.put(variable, values);
   };
   add(variables::centred_heads,
       [&](int l, int t, int p) { return p < 0 ? none : meter.score(attention::RowScore::centred, l, t, p); });
@@ -229,11 +234,33 @@ void AttentionComparison::add_heads(const Matched& found, StudyRecord& record) c
   add(variables::entropy, [&](int l, int, int p) { return p < 0 ? none : meter.entropy_p(l, p); });
   add(variables::flat_rows, [&](int l, int t, int p) { return p < 0 ? 0.0 : meter.flat_rows(l, t, p); });
   add_layers(
-      found.name, variables::scored_samples, [&](int l) { return meter.samples(l); }, record);
+      variables::scored_samples, [&](int l) { return meter.samples(l); }, to);
 }
 
-std::string AttentionComparison::summary() const {
-  if (means_.empty()) return {};
+std::string AttentionComparison::summary(const Findings& found) const {
+  namespace variables = attention::variables;
+  std::vector<MeanScores> means;  // by PDE model, in the order of measurement
+  for (std::size_t k = 0; k < found.count(); ++k) {
+    const auto& model = found.places()[k].group;
+    if (model == "transformer") continue;
+    auto one = std::ranges::find(means, model, &MeanScores::model);
+    if (one == means.end()) one = means.insert(means.end(), {.model = model});
+    ++one->seeds;
+    for (std::size_t j = 0; j < shown_scores.size(); ++j) {
+      const auto by = shown_scores[j];
+      const auto& measure = variables::scores[std::ranges::find(all_scores, by) - all_scores.begin()];
+      const auto mean = [&](const io::Variable& variable) {
+        const auto& values = found.at(k, variable);
+        return std::accumulate(values.begin(), values.end(), 0.0) / layers();
+      };
+      const std::vector<double> nulls{mean(variables::of_uniform_rows(measure)),
+                                      mean(variables::of_permuted_keys(measure)),
+                                      mean(variables::of_untrained(measure))};
+      one->score[j] += mean(measure);
+      one->margin[j] += attention::margin_over(by, mean(measure), nulls);
+    }
+  }
+  if (means.empty()) return {};
   std::ostringstream text;
   text << "mean over layers and seeds (margin over the best null)\n"
        << std::left << std::setw(14) << "  model" << std::right;
@@ -241,7 +268,7 @@ std::string AttentionComparison::summary() const {
     text << std::setw(18)
          << attention::variables::scores[std::ranges::find(all_scores, by) - all_scores.begin()].name;
   text << std::fixed << std::setprecision(3);
-  for (const auto& one : means_) {
+  for (const auto& one : means) {
     text << '\n' << std::left << std::setw(14) << "  " + one.model << std::right;
     for (std::size_t j = 0; j < shown_scores.size(); ++j) {
       std::ostringstream cell;
@@ -256,24 +283,12 @@ std::string AttentionComparison::summary() const {
 }  // namespace
 
 void describe_attention(io::Description& description) {
-  using namespace attention::variables;
-  std::vector<io::Variable> measures;
-  for (const auto& score : scores)
-    for (const auto& one : {score, of_uniform_rows(score), of_permuted_keys(score), of_untrained(score),
-                            of_transformers(score)}) {
-      measures.push_back(one);
-      measures.push_back(of_samples(one));
-    }
-  for (const auto& one :
-       {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
-    measures.push_back(one);
-  compare::describe_comparison(
-      description, "attention",
-      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
+  compare::describe_comparison(description, "attention", AttentionComparison::contents());
 }
 
 void declare_attention(Options& options) {
-  declare_compare_options(options, "attention.h5");
+  declare_compared(options);
+  declare_study_run(options, "attention.h5");
   options.declare({.name = "attention.matching",
                    .fallback = 200L,
                    .doc = "number of further test samples, used to pair the heads of independent models",
@@ -281,9 +296,7 @@ void declare_attention(Options& options) {
 }
 
 std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<AttentionComparison>(s, p);
-  });
+  return make_study_of<AttentionComparison>(settings, context);
 }
 
 }  // namespace fluxformer
