@@ -2,29 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "analysis/information/estimates.hpp"
 #include "analysis/information/information_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
 namespace {
 
-class Bottleneck final : public Comparison {
+class Bottleneck final : public ModelStudy {
  public:
-  Bottleneck(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
+  Bottleneck(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
+  std::vector<long> epochs() const override { return epochs_; }
 
  private:
   using Curves = std::vector<std::vector<double>>;  // [name of the estimate][depth]
   Curves curves(const Parameters& parameters) const;
 
-  const CompareProblem& problem_;
   information::EstimatorSettings estimators_;
   std::vector<long> epochs_;
   int token_;  // -1: pooled
@@ -32,37 +35,46 @@ class Bottleneck final : public Comparison {
   std::vector<int> labels_;
 };
 
-Bottleneck::Bottleneck(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
+Bottleneck::Bottleneck(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm),
       estimators_{settings.integer("bottleneck.bins"), settings.integer("bottleneck.components"),
                   settings.real("bottleneck.noise"), settings.integer("bottleneck.neighbours")},
       epochs_(settings.integers("bottleneck.epochs")),
       token_(settings.count("bottleneck.token")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed")), "noise on states") {
-  const Index samples = std::ssize(problem.members());
+  const Index samples = std::ssize(problem().members());
   if (estimators_.neighbours >= samples)
     throw BadInput("bottleneck.neighbours = " + std::to_string(estimators_.neighbours) +
                    ": must be less than the number of samples, " + std::to_string(samples));
-  if (token_ >= problem.line().tokens())
+  if (token_ >= problem().line().tokens())
     throw BadInput("bottleneck.token = " + std::to_string(token_) + ": there are " +
-                   std::to_string(problem.line().tokens()) + " tokens");
-  for (const auto& name : problem.models().names()) {
-    const int width = problem.models().at(0, name).parameters.spec.width;
+                   std::to_string(problem().line().tokens()) + " tokens");
+  for (const auto& name : problem().models().names()) {
+    const int width = problem().models().at(0, name).parameters.spec.width;
     if (estimators_.components > width)
       throw BadInput("bottleneck.components = " + std::to_string(estimators_.components) +
                      ": the states of " + name + " have " + std::to_string(width));
   }
-  problem.models().require_epochs(epochs_);
-  problem.require_classes("I(T; Y)");
-  for (const auto member : problem.members()) {
-    labels_.push_back(problem.data().label(member));
-    if (token_ >= problem.data().length(member))
+  problem().models().require_epochs(epochs_);
+  problem().require_classes("I(T; Y)");
+  for (const auto member : problem().members()) {
+    labels_.push_back(problem().data().label(member));
+    if (token_ >= problem().data().length(member))
       throw BadInput("bottleneck.token = " + std::to_string(token_) + ": sample " + std::to_string(member) +
-                     " has only " + std::to_string(problem.data().length(member)) + " tokens");
+                     " has only " + std::to_string(problem().data().length(member)) + " tokens");
   }
 }
 
-void Bottleneck::begin(StudyRecord& record) {
+study::Contents Bottleneck::contents() {
+  auto measures = information::variables::estimates();
+  for (const auto& one : information::variables::estimates()) measures.push_back(compare::after_epochs(one));
+  return {{axes::copied_epoch},
+          {information::variables::ceiling, information::variables::label_entropy},
+          {},
+          measures};
+}
+
+void Bottleneck::add_axes(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
   // No estimate of I(X; T) from n samples can exceed ln n.
   record.note("", information::variables::ceiling, std::log(static_cast<double>(labels_.size())));
@@ -70,41 +82,36 @@ void Bottleneck::begin(StudyRecord& record) {
 }
 
 Bottleneck::Curves Bottleneck::curves(const Parameters& parameters) const {
-  const auto probe = problem_.probe(parameters);
-  const auto states = information::states_by_depth(problem_.samples(), *probe, token_);
-  return information::estimates_by_depth(problem_.comm(), states, labels_, parameters.spec.width, estimators_,
-                                         draws_);
+  const auto probe = problem().probe(parameters);
+  const auto states = information::states_by_depth(problem().samples(), *probe, token_);
+  return information::estimates_by_depth(problem().comm(), states, labels_, parameters.spec.width,
+                                         estimators_, draws_);
 }
 
-void Bottleneck::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+void Bottleneck::measure_model(std::size_t seed, const std::string& name, Results& to) {
   const auto& estimates = information::variables::estimates();
-  const auto final = curves(problem_.models().at(seed, name).parameters);
-  for (std::size_t k = 0; k < estimates.size(); ++k) record.add(name, estimates[k], final[k]);
+  const auto final = curves(problem().models().at(seed, name).parameters);
+  for (std::size_t k = 0; k < estimates.size(); ++k) to.put(estimates[k], final[k]);
   Curves over_epochs(estimates.size());
   for (const long epoch : epochs_) {
-    const auto then = curves(problem_.models().after_epoch(seed, name, epoch));
+    const auto then = curves(problem().models().after_epoch(seed, name, epoch));
     for (std::size_t k = 0; k < estimates.size(); ++k)
       over_epochs[k].insert(over_epochs[k].end(), then[k].begin(), then[k].end());
   }
   if (epochs_.empty()) return;
   for (std::size_t k = 0; k < estimates.size(); ++k)
-    record.add(name, compare::after_epochs(estimates[k]), over_epochs[k]);
+    to.put(compare::after_epochs(estimates[k]), over_epochs[k]);
 }
 
 }  // namespace
 
 void describe_bottleneck(io::Description& description) {
-  auto measures = information::variables::estimates();
-  for (const auto& one : information::variables::estimates()) measures.push_back(compare::after_epochs(one));
-  compare::describe_comparison(description, "bottleneck",
-                               {{axes::copied_epoch},
-                                {information::variables::ceiling, information::variables::label_entropy},
-                                {},
-                                measures});
+  compare::describe_comparison(description, "bottleneck", Bottleneck::contents());
 }
 
 void declare_bottleneck(Options& options) {
-  declare_compare_options(options, "bottleneck.h5");
+  declare_compared(options);
+  declare_study_run(options, "bottleneck.h5");
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "bottleneck.token",
            .fallback = -1L,
@@ -133,9 +140,7 @@ void declare_bottleneck(Options& options) {
 }
 
 std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<Bottleneck>(s, p);
-  });
+  return make_study_of<Bottleneck>(settings, context);
 }
 
 }  // namespace fluxformer
