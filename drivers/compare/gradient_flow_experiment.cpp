@@ -11,7 +11,7 @@
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
 
@@ -25,33 +25,36 @@ struct Measured {
   std::vector<double> values;
 };
 
-class GradientFlow final : public Comparison {
+class GradientFlow final : public ModelStudy {
  public:
-  GradientFlow(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_.str(); }
+  GradientFlow(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
+  std::vector<long> epochs() const override { return epochs_; }
 
  private:
   /// Loss and gradients over all samples. Collective.
   derivatives::LossGradients gradients(const Parameters& parameters) const;
   /// Measures of the loss and of the gradients by depth and by group of parameters.
-  std::vector<Measured> measures(const ParameterLayout& layout, const derivatives::LossGradients& of) const;
+  std::vector<Measured> measured_of(const ParameterLayout& layout,
+                                    const derivatives::LossGradients& of) const;
   /// Adds the norms of the gradient of each group; `flat` is the gradient of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
-  void add_jacobians(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
+  void add_jacobians(const Parameters& parameters, Results& to) const;
 
-  const CompareProblem& problem_;
   std::vector<long> epochs_;
   Index jacobian_samples_;
   derivatives::JacobianPlan plan_;
   int layers_, most_knots_ = 0;
-  std::ostringstream summary_;
 };
 
-GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
+GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm),
       epochs_(settings.integers("gradient.epochs")),
       jacobian_samples_(settings.integer("gradient.jacobian_samples")),
       plan_{.steps = settings.count("gradient.steps"),
@@ -60,24 +63,41 @@ GradientFlow::GradientFlow(const Settings& settings, const CompareProblem& probl
             .tolerance = settings.real("gradient.tolerance"),
             .precision = precision_of(settings),
             .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
-      layers_(problem.models().at(0, "transformer").parameters.spec.layers) {
-  if (jacobian_samples_ > problem.samples().size())
+      layers_(problem().models().at(0, "transformer").parameters.spec.layers) {
+  if (jacobian_samples_ > problem().samples().size())
     throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
-                   ": samples.count gives " + std::to_string(problem.samples().size()) + " samples");
-  problem.require_classes("the loss");
-  for (const auto& name : problem.models().names()) {
-    const auto& parameters = problem.models().at(0, name).parameters;
-    problem.probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
+                   ": samples.count gives " + std::to_string(problem().samples().size()) + " samples");
+  problem().require_classes("the loss");
+  for (const auto& name : problem().models().names()) {
+    const auto& parameters = problem().models().at(0, name).parameters;
+    problem().probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
     if (plan_.exponents > parameters.spec.width)
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
                      " have " + std::to_string(parameters.spec.width) + " channels");
     most_knots_ = std::max(most_knots_, parameters.spec.knots);
   }
-  problem.models().require_epochs(epochs_);
+  problem().models().require_epochs(epochs_);
 }
 
-void GradientFlow::begin(StudyRecord& record) {
-  record.samples(problem_.members());
+study::Contents GradientFlow::contents() {
+  using namespace derivatives::variables;
+  std::vector<io::Variable> measures{loss,          gradient_norm,      gradient_size, gradient_ratio,
+                                     disparity,     embedding_gradient, knot_gradient, final_norm_gradient,
+                                     head_gradient, equation_gradient};
+  const auto last = measures;
+  for (const auto& one : last) measures.push_back(compare::after_epochs(one));
+  for (const auto& one : {largest_singular_value, largest_singular_error, smallest_singular_value,
+                          smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps,
+                          jacobian_seconds, gradient_norm_by_sample, gradient_size_by_sample})
+    measures.push_back(one);
+  return {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
+          {jacobian_samples},
+          {},
+          measures};
+}
+
+void GradientFlow::add_axes(StudyRecord& record) {
+  record.samples(problem().members());
   record.axis(axes::layer_end, 0, layers_);
   record.axis(measured::knot, 1, most_knots_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
@@ -88,12 +108,12 @@ void GradientFlow::begin(StudyRecord& record) {
 }
 
 derivatives::LossGradients GradientFlow::gradients(const Parameters& parameters) const {
-  const auto probe = problem_.probe(parameters);
-  return derivatives::loss_gradients(problem_.samples(), *probe);
+  const auto probe = problem().probe(parameters);
+  return derivatives::loss_gradients(problem().samples(), *probe);
 }
 
-std::vector<Measured> GradientFlow::measures(const ParameterLayout& layout,
-                                             const derivatives::LossGradients& of) const {
+std::vector<Measured> GradientFlow::measured_of(const ParameterLayout& layout,
+                                                const derivatives::LossGradients& of) const {
   std::vector<Measured> list{{measured::loss, {of.loss}},
                              {measured::gradient_norm, of.by_row.norm},
                              {measured::gradient_size, of.size},
@@ -116,72 +136,56 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
   list.push_back({measured::knot_gradient, knots});
 }
 
-void GradientFlow::add_jacobians(const std::string& name, const Parameters& parameters,
-                                 StudyRecord& record) const {
+void GradientFlow::add_jacobians(const Parameters& parameters, Results& to) const {
   const Stopwatch watch;
   const auto found =
-      derivatives::layer_jacobians(problem_.samples().first(jacobian_samples_), parameters, plan_);
+      derivatives::layer_jacobians(problem().samples().first(jacobian_samples_), parameters, plan_);
   const double took = watch.seconds();
   // Rank 0's time is stored, since all numbers of the record must be the same on all ranks.
   std::vector<double> seconds(1, took);
-  check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem_.comm()));
-  record.add(name, measured::largest_singular_value, found.largest);
-  record.add(name, measured::largest_singular_error, found.largest_error);
-  record.add(name, measured::smallest_singular_value, found.smallest);
-  record.add(name, measured::smallest_singular_error, found.smallest_error);
-  record.add(name, measured::lyapunov, found.lyapunov);
-  record.add(name, measured::lyapunov_error, found.lyapunov_error);
-  record.add(name, measured::lyapunov_sweeps, {found.lyapunov_sweeps});
-  record.add(name, measured::jacobian_seconds, seconds);
+  check_mpi(MPI_Bcast(seconds.data(), 1, MPI_DOUBLE, 0, problem().comm()));
+  to.put(measured::largest_singular_value, found.largest);
+  to.put(measured::largest_singular_error, found.largest_error);
+  to.put(measured::smallest_singular_value, found.smallest);
+  to.put(measured::smallest_singular_error, found.smallest_error);
+  to.put(measured::lyapunov, found.lyapunov);
+  to.put(measured::lyapunov_error, found.lyapunov_error);
+  to.put(measured::lyapunov_sweeps, {found.lyapunov_sweeps});
+  to.put(measured::jacobian_seconds, seconds);
 }
 
-void GradientFlow::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto& parameters = problem_.models().at(seed, name).parameters;
+void GradientFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto& parameters = problem().models().at(seed, name).parameters;
   const auto found = gradients(parameters);
-  for (const auto& one : measures(parameters.layout, found)) {
-    record.add(name, one.variable, one.values);
-    if (one.variable.name == measured::disparity.name)
-      summary_ << (summary_.str().empty() ? "disparity " : ", ") << name << ' ' << one.values[0];
-  }
-  record.add(name, measured::gradient_norm_by_sample, found.norm_by_sample);
-  record.add(name, measured::gradient_size_by_sample, found.size_by_sample);
+  for (const auto& one : measured_of(parameters.layout, found)) to.put(one.variable, one.values);
+  std::ostringstream text;
+  text << name << " disparity " << found.by_layer.disparity;
+  to.say(text.str());
+  to.put(measured::gradient_norm_by_sample, found.norm_by_sample);
+  to.put(measured::gradient_size_by_sample, found.size_by_sample);
   std::vector<Measured> course;
   for (const long epoch : epochs_) {
-    const auto copy = problem_.models().after_epoch(seed, name, epoch);
-    const auto then = measures(copy.layout, gradients(copy));
+    const auto copy = problem().models().after_epoch(seed, name, epoch);
+    const auto then = measured_of(copy.layout, gradients(copy));
     if (course.empty()) course.resize(then.size());
     for (std::size_t k = 0; k < then.size(); ++k) {
       course[k].variable = compare::after_epochs(then[k].variable);
       course[k].values.insert(course[k].values.end(), then[k].values.begin(), then[k].values.end());
     }
   }
-  for (const auto& one : course) record.add(name, one.variable, one.values);
-  if (jacobian_samples_ > 0) add_jacobians(name, parameters, record);
+  for (const auto& one : course) to.put(one.variable, one.values);
+  if (jacobian_samples_ > 0) add_jacobians(parameters, to);
 }
 
 }  // namespace
 
 void describe_gradient_flow(io::Description& description) {
-  using namespace derivatives::variables;
-  std::vector<io::Variable> measures{loss,          gradient_norm,      gradient_size, gradient_ratio,
-                                     disparity,     embedding_gradient, knot_gradient, final_norm_gradient,
-                                     head_gradient, equation_gradient};
-  const auto last = measures;
-  for (const auto& one : last) measures.push_back(compare::after_epochs(one));
-  for (const auto& one : {largest_singular_value, largest_singular_error, smallest_singular_value,
-                          smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps,
-                          jacobian_seconds, gradient_norm_by_sample, gradient_size_by_sample})
-    measures.push_back(one);
-  compare::describe_comparison(
-      description, "gradient_flow",
-      {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
-       {jacobian_samples},
-       {},
-       measures});
+  compare::describe_comparison(description, "gradient_flow", GradientFlow::contents());
 }
 
 void declare_gradient_flow(Options& options) {
-  declare_compare_options(options, "gradient_flow.h5");
+  declare_compared(options);
+  declare_study_run(options, "gradient_flow.h5");
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare(epochs_option("gradient.epochs"));
   declare({.name = "gradient.jacobian_samples",
@@ -215,9 +219,7 @@ void declare_gradient_flow(Options& options) {
 }
 
 std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<GradientFlow>(s, p);
-  });
+  return make_study_of<GradientFlow>(settings, context);
 }
 
 }  // namespace fluxformer
