@@ -8,7 +8,7 @@
 #include "data/images/image_tokens.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
 
@@ -98,61 +98,24 @@ perturbation::PerturbationPlan plan_of(const Settings& settings, const ComparePr
   return plan;
 }
 
-class Perturbation final : public Comparison {
+class Perturbation final : public ModelStudy {
  public:
-  Perturbation(const Settings& settings, const CompareProblem& problem)
-      : problem_(problem), plan_(plan_of(settings, problem)) {
-    problem.require_classes("the accuracy");
+  Perturbation(const Settings& settings, MPI_Comm comm)
+      : ModelStudy(settings, comm), plan_(plan_of(settings, problem())) {
+    problem().require_classes("the accuracy");
   }
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
 
-  void begin(StudyRecord& record) override {
-    record.samples(problem_.members());
-    record.note("", perturbed::classes, static_cast<long>(problem_.data().classes()));
-    for (const auto& one : level_keys)
-      if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
-  }
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_.str(); }
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
-  const CompareProblem& problem_;
   perturbation::PerturbationPlan plan_;
-  std::ostringstream summary_;
 };
 
-void Perturbation::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto probe = problem_.probe(problem_.models().at(seed, name).parameters);
-  perturbation::PerturbedModel model(*probe, plan_, problem_.samples());
-  accumulate(
-      problem_.samples(), [&](const Batch& batch) { model.show(batch); }, model);
-
-  const auto clean = model.clean().result();
-  record.add(name, perturbed::accuracy, clean.accuracy);
-  record.add(name, perturbed::accuracy_by_sample, model.clean().correct_by_sample());
-  record.add(name, perturbed::loss, clean.loss);
-  record.add(name, perturbed::growth, model.growth().growth());
-  record.add(name, perturbed::tangent_growth, model.tangent_growth().growth());
-  if (plan_.jacobian) {
-    record.add(name, perturbed::largest_singular_value, {model.jacobian().singular_values().front()});
-    record.add(name, perturbed::relative_singular_value, {model.jacobian().worst_sensitivity()});
-  }
-  summary_ << (summary_.str().empty() ? "" : "; ") << name << " accuracy " << 100 * clean.accuracy[0]
-           << " %, growth " << model.growth().growth().back();
-  for (const auto& [kind, responses] : model.curves()) {
-    const auto m = responses.result();
-    const auto to = perturbed::response(kind);
-    record.add(name, to.accuracy, m.accuracy);
-    record.add(name, to.accuracy_by_sample, responses.correct_by_sample());
-    record.add(name, to.loss, m.loss);
-    record.add(name, to.change, m.input_change);
-    record.add(name, to.sensitivity, m.sensitivity);
-    record.add(name, to.not_finite, {m.not_finite.begin(), m.not_finite.end()});
-  }
-}
-
-}  // namespace
-
-void describe_perturbation(io::Description& description) {
+study::Contents Perturbation::contents() {
   using namespace perturbation::variables;
   std::vector<io::Variable> coordinates{axes::test_sample}, measures{accuracy,
                                                                      accuracy_by_sample,
@@ -168,11 +131,56 @@ void describe_perturbation(io::Description& description) {
          {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
       measures.push_back(one);
   }
-  compare::describe_comparison(description, "perturbation", {coordinates, {classes}, {}, measures});
+  return {coordinates, {classes}, {}, measures};
+}
+
+void Perturbation::add_axes(StudyRecord& record) {
+  record.samples(problem().members());
+  record.note("", perturbed::classes, static_cast<long>(problem().data().classes()));
+  for (const auto& one : level_keys)
+    if (const auto& levels = plan_.levels.at(one.axis.name); !levels.empty()) record.axis(one.axis, levels);
+}
+
+void Perturbation::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
+  perturbation::PerturbedModel model(*probe, plan_, problem().samples());
+  accumulate(
+      problem().samples(), [&](const Batch& batch) { model.show(batch); }, model);
+
+  const auto clean = model.clean().result();
+  to.put(perturbed::accuracy, clean.accuracy);
+  to.put(perturbed::accuracy_by_sample, model.clean().correct_by_sample());
+  to.put(perturbed::loss, clean.loss);
+  to.put(perturbed::growth, model.growth().growth());
+  to.put(perturbed::tangent_growth, model.tangent_growth().growth());
+  if (plan_.jacobian) {
+    to.put(perturbed::largest_singular_value, {model.jacobian().singular_values().front()});
+    to.put(perturbed::relative_singular_value, {model.jacobian().worst_sensitivity()});
+  }
+  std::ostringstream text;
+  text << name << " accuracy " << 100 * clean.accuracy[0] << " %, growth " << model.growth().growth().back();
+  to.say(text.str());
+  for (const auto& [kind, responses] : model.curves()) {
+    const auto m = responses.result();
+    const auto of = perturbed::response(kind);
+    to.put(of.accuracy, m.accuracy);
+    to.put(of.accuracy_by_sample, responses.correct_by_sample());
+    to.put(of.loss, m.loss);
+    to.put(of.change, m.input_change);
+    to.put(of.sensitivity, m.sensitivity);
+    to.put(of.not_finite, {m.not_finite.begin(), m.not_finite.end()});
+  }
+}
+
+}  // namespace
+
+void describe_perturbation(io::Description& description) {
+  compare::describe_comparison(description, "perturbation", Perturbation::contents());
 }
 
 void declare_perturbation(Options& options) {
-  declare_compare_options(options, "perturbation.h5");
+  declare_compared(options);
+  declare_study_run(options, "perturbation.h5");
   for (const auto& one : level_keys)
     options.declare(
         {.name = one.key, .fallback = one.fallback, .doc = one.doc, .minimum = 0, .maximum = one.maximum});
@@ -195,9 +203,7 @@ void declare_perturbation(Options& options) {
 }
 
 std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<Perturbation>(s, p);
-  });
+  return make_study_of<Perturbation>(settings, context);
 }
 
 }  // namespace fluxformer
