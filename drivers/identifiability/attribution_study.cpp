@@ -55,7 +55,7 @@ void AttributionStudy::begin(StudyRecord& record) {
   record.axis(axes::token, 0, problem_.line().tokens() - 1);
 }
 
-std::string AttributionStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string AttributionStudy::measure(std::size_t seed, const std::string& name, Results& to) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto probe = problem_.probe(parameters, samples_.capacity()),
              blanked = problem_.probe(parameters, samples_.capacity());
@@ -68,22 +68,22 @@ std::string AttributionStudy::measure(std::size_t seed, const std::string& name,
     median.push_back(one.median);
     upper.push_back(one.upper);
   }
-  record.add(name, stored::own_share, c.own_share());
-  record.add(name, stored::own_share_lower, lower);
-  record.add(name, stored::own_share_median, median);
-  record.add(name, stored::own_share_upper, upper);
-  record.add(name, stored::own_largest, c.own_largest());
-  record.add(name, stored::half_distance, c.half_distance());
-  record.add(name, stored::contribution_by_distance, flat(c.by_group()));
-  record.add(name, stored::contribution_by_pair, flat(c.by_pair()));
-  record.add(name, stored::contribution_map, found.map);
-  record.add(name, stored::contribution_error, {found.relative_error});
-  record.add(name, stored::blanked_change, found.output_change);
+  to.put(stored::own_share, c.own_share());
+  to.put(stored::own_share_lower, lower);
+  to.put(stored::own_share_median, median);
+  to.put(stored::own_share_upper, upper);
+  to.put(stored::own_largest, c.own_largest());
+  to.put(stored::half_distance, c.half_distance());
+  to.put(stored::contribution_by_distance, flat(c.by_group()));
+  to.put(stored::contribution_by_pair, flat(c.by_pair()));
+  to.put(stored::contribution_map, found.map);
+  to.put(stored::contribution_error, {found.relative_error});
+  to.put(stored::blanked_change, found.output_change);
   for (std::size_t e = 0; e < identifiability::effect_count; ++e) {
-    record.add(name, stored::agreement_moved(e), {found.agreement_moved[e]});
+    to.put(stored::agreement_moved(e), {found.agreement_moved[e]});
     for (std::size_t a = 0; a < identifiability::account_count; ++a) {
-      record.add(name, stored::agreement(a, e), found.agreement[e][a]);
-      record.add(name, stored::times_moved(stored::agreement(a, e)), found.agreement_times_moved[e][a]);
+      to.put(stored::agreement(a, e), found.agreement[e][a]);
+      to.put(stored::times_moved(stored::agreement(a, e)), found.agreement_times_moved[e][a]);
     }
   }
   std::ostringstream text;

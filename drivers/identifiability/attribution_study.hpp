@@ -8,7 +8,7 @@
 #include "analysis/identifiability/attribution.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/findings.hpp"
 
 namespace fluxformer {
 
@@ -22,7 +22,7 @@ class AttributionStudy {
   void begin(StudyRecord& record);
   /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
   /// Collective.
-  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, Results& to);
 
  private:
   const CompareProblem& problem_;

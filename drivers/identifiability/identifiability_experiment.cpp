@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "drivers/identifiability/attribution_study.hpp"
 #include "drivers/identifiability/identity_study.hpp"
 #include "drivers/identifiability/weight_study.hpp"
@@ -110,17 +110,21 @@ void declare_identifiability(Options& options) {
   declare_weights(options);
   declare_identity(options);
   declare_attribution(options);
-  declare_compare_run(options, "identifiability.h5");
+  declare_study_run(options, "identifiability.h5");
 }
 
 namespace {
 
-class Identifiability final : public Comparison {
+class Identifiability final : public ModelStudy {
  public:
-  Identifiability(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_; }
+  Identifiability(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
+  std::vector<long> epochs() const override { return identity_ ? identity_->epochs() : std::vector<long>{}; }
 
  private:
   /// Calls f with each of the studies that are wanted.
@@ -131,15 +135,13 @@ class Identifiability final : public Comparison {
     if (attribution_) f(*attribution_);
   }
 
-  const CompareProblem& problem_;
   std::optional<WeightStudy> weights_;
   std::optional<IdentityStudy> identity_;
   std::optional<AttributionStudy> attribution_;
-  std::string summary_;
 };
 
-Identifiability::Identifiability(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem) {
+Identifiability::Identifiability(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm, ModelNeeds::states) {
   if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": ranks of matrices are counted in double; use double");
@@ -147,57 +149,56 @@ Identifiability::Identifiability(const Settings& settings, const CompareProblem&
   const auto has = [&](const std::string& measure) {
     return std::ranges::find(measures, measure) != measures.end();
   };
-  if (has("weights")) weights_.emplace(settings, problem);
-  if (has("identity")) identity_.emplace(settings, problem);
-  if (has("attribution")) attribution_.emplace(settings, problem);
+  if (has("weights")) weights_.emplace(settings, problem());
+  if (has("identity")) identity_.emplace(settings, problem());
+  if (has("attribution")) attribution_.emplace(settings, problem());
 }
 
-void Identifiability::begin(StudyRecord& record) {
+study::Contents Identifiability::contents() {
+  using namespace identifiability::variables;
+  auto measures = weight_variables();
+  for (const auto& list : {identity_variables(), attribution_variables()})
+    measures.insert(measures.end(), list.begin(), list.end());
+  return {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token,
+           axes::copied_epoch, length, epsilon, distance_group, input_token},
+          {names::tokens_x, names::tokens_y, map_head, sample_words},
+          {value_width},
+          measures};
+}
+
+void Identifiability::add_axes(StudyRecord& record) {
   int layers = 0, heads = 0;
-  for (const auto& name : problem_.models().names()) {
-    const auto& spec = problem_.models().at(0, name).parameters.spec;
+  for (const auto& name : problem().models().names()) {
+    const auto& spec = problem().models().at(0, name).parameters.spec;
     layers = spec.layers;
     heads = std::max(heads, spec.attention.heads);
   }
-  record.samples(problem_.members());
+  record.samples(problem().members());
   record.axis(axes::layer, 1, layers);
   record.axis(axes::head, 0, heads - 1);
-  record.note("", names::tokens_x, static_cast<long>(problem_.line().tokens_x()));
-  record.note("", names::tokens_y, static_cast<long>(problem_.line().tokens_y()));
+  record.note("", names::tokens_x, static_cast<long>(problem().line().tokens_x()));
+  record.note("", names::tokens_y, static_cast<long>(problem().line().tokens_y()));
   for_measures([&](auto& one) { one.begin(record); });
 }
 
-void Identifiability::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+void Identifiability::measure_model(std::size_t seed, const std::string& name, Results& to) {
   std::string words;
   try {
-    for_measures([&](auto& one) { words += (words.empty() ? "" : ", ") + one.measure(seed, name, record); });
+    for_measures([&](auto& one) { words += (words.empty() ? "" : ", ") + one.measure(seed, name, to); });
   } catch (const NumericalFailure& failure) {  // agreed by all ranks
-    throw NumericalFailure(problem_.models().at(seed, name).file + ": " + failure.what());
+    throw NumericalFailure(problem().models().at(seed, name).file + ": " + failure.what());
   }
-  summary_ += (summary_.empty() ? "" : "; ") + name + ": " + words;
+  to.say(name + ": " + words);
 }
 
 }  // namespace
 
 void describe_identifiability(io::Description& description) {
-  using namespace identifiability::variables;
-  auto measures = weight_variables();
-  for (const auto& list : {identity_variables(), attribution_variables()})
-    measures.insert(measures.end(), list.begin(), list.end());
-  compare::describe_comparison(
-      description, "identifiability",
-      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token, axes::copied_epoch,
-        length, epsilon, distance_group, input_token},
-       {names::tokens_x, names::tokens_y, map_head, sample_words},
-       {value_width},
-       measures});
+  compare::describe_comparison(description, "identifiability", Identifiability::contents());
 }
 
 std::unique_ptr<Experiment> make_identifiability(const Settings& settings, const RunContext& context) {
-  return make_comparison(
-      settings, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<Identifiability>(s, p); },
-      ModelNeeds::states);
+  return make_study_of<Identifiability>(settings, context);
 }
 
 }  // namespace fluxformer

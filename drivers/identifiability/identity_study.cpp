@@ -63,19 +63,18 @@ void IdentityStudy::begin(StudyRecord& record) {
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
 }
 
-std::string IdentityStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string IdentityStudy::measure(std::size_t seed, const std::string& name, Results& to) {
   const auto& models = problem_.models();
   const auto& model = models.at(seed, name);
   const auto found = rates(model.parameters, true);
-  for (std::size_t k = 0; k < stored::rates.size(); ++k) record.add(name, stored::rates[k], found.rate[k]);
-  record.add(name, stored::smallest_distance, found.smallest_distance);
-  record.add(name, stored::chance, {found.chance});
-  record.add(name, stored::sample_tokens, {found.tokens});
-  record.add(name, stored::identical, {found.identical});
+  for (std::size_t k = 0; k < stored::rates.size(); ++k) to.put(stored::rates[k], found.rate[k]);
+  to.put(stored::smallest_distance, found.smallest_distance);
+  to.put(stored::chance, {found.chance});
+  to.put(stored::sample_tokens, {found.tokens});
+  to.put(stored::identical, {found.identical});
   // The null: the same rates of a model with random weights.
   const auto fresh = rates(untrained(model, draws_, models.seeds()[seed]), false);
-  for (const auto guess : followed)
-    record.add(name, stored::of_untrained(variable_of(guess)), fresh.of(guess));
+  for (const auto guess : followed) to.put(stored::of_untrained(variable_of(guess)), fresh.of(guess));
   std::array<std::vector<double>, followed.size()> over_epochs;
   for (const long epoch : epochs_) {
     const auto then = rates(models.after_epoch(seed, name, epoch), false);
@@ -83,7 +82,7 @@ std::string IdentityStudy::measure(std::size_t seed, const std::string& name, St
       over_epochs[k].insert(over_epochs[k].end(), then.of(followed[k]).begin(), then.of(followed[k]).end());
   }
   for (std::size_t k = 0; k < followed.size() && !epochs_.empty(); ++k)
-    record.add(name, compare::after_epochs(variable_of(followed[k])), over_epochs[k]);
+    to.put(compare::after_epochs(variable_of(followed[k])), over_epochs[k]);
   std::ostringstream text;
   text << "tokens found at the end " << found.of(TokenGuess::identity_cosine).back() << ", by a linear map "
        << found.of(TokenGuess::linear_cosine).back() << ", by chance " << found.chance;

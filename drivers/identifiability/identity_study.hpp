@@ -9,7 +9,7 @@
 #include "analysis/identifiability/identity_rates.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/findings.hpp"
 #include "io/variable.hpp"
 
 namespace fluxformer {
@@ -19,11 +19,13 @@ class IdentityStudy {
  public:
   /// Reads the keys of the study; `problem` is borrowed. Throws BadInput for invalid values.
   IdentityStudy(const Settings& settings, const CompareProblem& problem);
+  /// Epochs whose weight snapshots are analysed, too.
+  const std::vector<long>& epochs() const { return epochs_; }
   /// Adds the axes and whatever is measured once. Collective.
   void begin(StudyRecord& record);
   /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
   /// Collective.
-  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, Results& to);
 
  private:
   identifiability::IdentityRates rates(const Parameters& parameters, bool mlp) const;

@@ -120,8 +120,7 @@ WeightAccumulator WeightStudy::meter(const Parameters& parameters, const SampleS
   return meter;
 }
 
-void WeightStudy::look_at_first(const std::string& name, const Parameters& parameters,
-                                StudyRecord& record) const {
+void WeightStudy::look_at_first(const Parameters& parameters, Results& to) const {
   const auto first = problem_.samples().first(1);
   const auto probe = problem_.probe(parameters, 1);
   ModelHeads heads(*probe);
@@ -165,7 +164,7 @@ void WeightStudy::look_at_first(const std::string& name, const Parameters& param
   const std::array shown = {stored::map_raw, stored::map_effective, stored::map_alternative};
   for (std::size_t k = 0; k < shown.size(); ++k) {
     const auto begin = maps.total().begin() + static_cast<std::ptrdiff_t>(k * layers * n * n);
-    record.add(name, shown[k], {begin, begin + static_cast<std::ptrdiff_t>(layers * n * n)});
+    to.put(shown[k], {begin, begin + static_cast<std::ptrdiff_t>(layers * n * n)});
   }
   const std::array counted = {stored::nullity_joint, stored::alternative_distance, stored::alternative_error,
                               stored::uncertain_joint};
@@ -173,11 +172,11 @@ void WeightStudy::look_at_first(const std::string& name, const Parameters& param
     std::vector<double> values;
     for (std::size_t at = k; at < numbers.total().size(); at += counted.size())
       values.push_back(numbers.total()[at]);
-    record.add(name, counted[k], padded(values, layers, count, heads_));
+    to.put(counted[k], padded(values, layers, count, heads_));
   }
 }
 
-std::string WeightStudy::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
+std::string WeightStudy::measure(std::size_t seed, const std::string& name, Results& to) {
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto layers = static_cast<std::size_t>(parameters.spec.layers),
              count = static_cast<std::size_t>(parameters.spec.attention.heads);
@@ -199,7 +198,7 @@ std::string WeightStudy::measure(std::size_t seed, const std::string& name, Stud
       const std::vector<double> mine = of_meter(one);
       values.insert(values.end(), mine.begin(), mine.end());
     }
-    record.add(name, variable, values);
+    to.put(variable, values);
   };
   for (const auto& [number, variable] : stored::of_heads)
     over_lengths(variable, [&, number = number](const WeightAccumulator& one) {
@@ -211,9 +210,9 @@ std::string WeightStudy::measure(std::size_t seed, const std::string& name, Stud
     });
   over_lengths(stored::excess_linear, [](const WeightAccumulator& one) { return one.excess_linear(); });
   over_lengths(stored::excess_simplex, [](const WeightAccumulator& one) { return one.excess_simplex(); });
-  record.add(name, stored::tokens_of_length, tokens);
-  record.add(name, stored::samples_of_length, sizes);
-  look_at_first(name, parameters, record);
+  to.put(stored::tokens_of_length, tokens);
+  to.put(stored::samples_of_length, sizes);
+  look_at_first(parameters, to);
 
   const auto mean = [&](HeadNumber number) {
     const auto values = meters.back().of(number);

@@ -10,7 +10,7 @@
 #include "analysis/identifiability/weight_accumulator.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/findings.hpp"
 
 namespace fluxformer {
 
@@ -24,14 +24,14 @@ class WeightStudy {
   void begin(StudyRecord& record);
   /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
   /// Collective.
-  std::string measure(std::size_t seed, const std::string& name, StudyRecord& record);
+  std::string measure(std::size_t seed, const std::string& name, Results& to);
 
  private:
   /// Samples of at least the length with index `length`, cut to it; for the last length all samples, whole.
   SampleSet cut(std::size_t length) const;
   identifiability::WeightAccumulator meter(const Parameters& parameters, const SampleSet& samples) const;
   /// Adds maps and counts of the first sample.
-  void look_at_first(const std::string& name, const Parameters& parameters, StudyRecord& record) const;
+  void look_at_first(const Parameters& parameters, Results& to) const;
 
   const CompareProblem& problem_;
   std::vector<long> lengths_;  // the last one is the number of tokens of the data
