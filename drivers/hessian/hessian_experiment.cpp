@@ -19,7 +19,7 @@
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_study.hpp"
 #include "drivers/hessian/model_hessian.hpp"
@@ -200,13 +200,6 @@ void declare_layer_study(Options& options) {
                      .doc = "number of random vectors for each norm with more than one layer",
                      .minimum = 1});
   });
-  declare({.name = "checkpoint.every",
-           .fallback = 5.0,
-           .doc = "wall time between checkpoints of the finished points; 0: only when stopped",
-           .unit = "s",
-           .minimum = 0,
-           .role = Role::output});
-  declare(restart_option());
 }
 
 }  // namespace
@@ -220,7 +213,7 @@ void declare_hessian(Options& options) {
        .choices = {"spectrum", "blocks", "scaling"}});
   options.declare_when(When{"hessian.study", "spectrum"}, declare_spectrum);
   options.declare_when(When{"hessian.study", {"blocks", "scaling"}}, declare_layer_study);
-  declare_compare_run(options, "hessian.h5");
+  declare_study_run(options, "hessian.h5");
 }
 
 namespace {
@@ -234,12 +227,20 @@ namespace {
                  "work without them");
 }
 
-class HessianOfModels final : public Comparison {
+class HessianOfModels final : public ModelStudy {
  public:
-  HessianOfModels(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_.str(); }
+  HessianOfModels(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+  /// Adds the threshold of stability of the optimisers of the first seed.
+  bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
+  /// The largest eigenvalue of each model.
+  std::string summary(const Findings& found) const override;
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
+  std::vector<long> epochs() const override { return epochs_; }
 
  private:
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
@@ -248,16 +249,15 @@ class HessianOfModels final : public Comparison {
   /// The objective that the training of a model minimised, at some of its parameters.
   hessian::Objective objective_of(std::size_t seed, const std::string& name,
                                   const Parameters& parameters) const {
-    return minimised(settings_, problem_.models().at(seed, name).origin, parameters);
+    return minimised(settings_, problem().models().at(seed, name).origin, parameters);
   }
-  /// Adds the measures of the Gauss-Newton part from its Gram matrix.
-  void exact(std::size_t seed, const std::string& name, PartRecord to);
-  /// Adds the largest eigenvalues after some epochs of the training.
-  void follow(std::size_t seed, const std::string& name, StudyRecord& record);
+  /// Puts the measures of the Gauss-Newton part from its Gram matrix.
+  void exact(std::size_t seed, const std::string& name, PartResults to);
+  /// Puts the largest eigenvalues after some epochs of the training.
+  void follow(std::size_t seed, const std::string& name, Results& to);
   /// Largest eigenvalues of a matrix; NaN for those that did not converge.
   std::vector<double> largest_of(Mat matrix, int count);
 
-  const CompareProblem& problem_;
   AnalysedSamples samples_;
   Settings settings_;
   std::vector<std::string> parts_, kinds_;
@@ -270,12 +270,11 @@ class HessianOfModels final : public Comparison {
   bool block_eigenvalues_, exact_;
   hessian::SpectralComparison comparison_;
   spectra::EigenSolver solver_;
-  std::ostringstream summary_;
 };
 
-HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
-      samples_(settings, problem),
+HessianOfModels::HessianOfModels(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm, ModelNeeds::loss),
+      samples_(settings, problem()),
       settings_(settings),
       parts_(settings.words("hessian.parts")),
       kinds_(settings.words("hessian.blocks")),
@@ -291,36 +290,56 @@ HessianOfModels::HessianOfModels(const Settings& settings, const CompareProblem&
       block_eigenvalues_(settings.flag("hessian.block_eigenvalues")),
       exact_(settings.flag("hessian.exact")),
       comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
-      solver_(problem.comm()) {
+      solver_(problem().comm()) {
   if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": second derivatives are computed in double; use double");
   if (density_.probes == 1 || block_probes_ == 1)
     throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
-  for (const auto& name : problem.models().names()) {
-    const auto& parameters = problem.models().at(0, name).parameters;
+  for (const auto& name : problem().models().names()) {
+    const auto& parameters = problem().models().at(0, name).parameters;
     const auto objective = objective_of(0, name, parameters);
     const Trainable trainable(parameters, objective.coefficients);
     if (eigenvalues_ > trainable.trained())
       throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
                      std::to_string(trainable.trained()) + " trained variables");
-    const auto& samples = problem.input_of(name).samples();
+    const auto& samples = problem().input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
     if (guesses_masked_words(parameters.spec)) {
       if (exact_) refuse_exact(name, parameters.spec);
     } else if (objective.loss.kind == LossKind::cross_entropy) {
-      problem.require_classes("the loss");
+      problem().require_classes("the loss");
     } else {
-      problem.require_labels("the loss", problem.samples());
+      problem().require_labels("the loss", problem().samples());
     }
     if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
   if (eigenvalues_ == 0 && !epochs_.empty())
     throw BadInput("hessian.epochs: eigenvalues are followed over the training; hessian.eigenvalues is 0");
-  problem.models().require_epochs(epochs_);
+  problem().models().require_epochs(epochs_);
 }
 
-void HessianOfModels::begin(StudyRecord& record) {
+study::Contents HessianOfModels::contents() {
+  using namespace hessian::variables;
+  std::vector<io::Variable> measures{loss,
+                                     gradient_norm,
+                                     compare::after_epochs(loss),
+                                     compare::after_epochs(largest),
+                                     compare::after_epochs(rate),
+                                     compare::after_epochs(preconditioned)};
+  for (const auto& part : hessian_parts)
+    for (const auto& one : of_a_part)
+      if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
+  for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
+  std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
+                                        block_step, block,      other_block, axes::copied_epoch};
+  return {coordinates,
+          {lambda_0, broadening, rough_errors},
+          {blocks, decoder::variables::block_sizes, stability_threshold},
+          measures};
+}
+
+void HessianOfModels::add_axes(StudyRecord& record) {
   if (eigenvalues_ > 0) record.axis(measured::eigenvalue, 1, eigenvalues_);
   if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
   if (density_.probes > 0) {
@@ -337,13 +356,13 @@ void HessianOfModels::begin(StudyRecord& record) {
     if (probes > 0 && probes < hessian::variables::few_probes)
       rough += (rough.empty() ? "" : ", ") + std::string(key) + " = " + std::to_string(probes);
   if (!rough.empty()) record.note("", measured::rough_errors, rough);
-  if (exact_) record.axis(measured::output, 1, problem_.data().classes() * problem_.samples().size());
+  if (exact_) record.axis(measured::output, 1, problem().data().classes() * problem().samples().size());
   if (exact_ || (block_probes_ > 0 && block_steps_ > 0)) {
     record.note("", measured::lambda_0, comparison_.lambda_0);
     record.note("", measured::broadening, comparison_.width);
   }
-  for (const auto& name : problem_.models().names()) {
-    const auto& layout = problem_.models().at(0, name).parameters.layout;
+  for (const auto& name : problem().models().names()) {
+    const auto& layout = problem().models().at(0, name).parameters.layout;
     const auto blocks = blocks_of(layout);
     if (blocks.empty() || (block_probes_ == 0 && !block_eigenvalues_ && !exact_)) continue;
     std::string list;
@@ -356,67 +375,60 @@ void HessianOfModels::begin(StudyRecord& record) {
   }
 }
 
-void HessianOfModels::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto& parameters = problem_.models().at(seed, name).parameters;
+void HessianOfModels::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto& parameters = problem().models().at(seed, name).parameters;
   ModelHessian linearised(samples_.of(seed, name), parameters, objective_of(seed, name, parameters));
   auto& of = linearised.products;
   const auto& g = of.gradient();
-  record.add(name, measured::loss, {of.evaluation().loss});
-  record.add(name, measured::gradient_norm,
-             {std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0))});
+  to.put(measured::loss, {of.evaluation().loss});
+  to.put(measured::gradient_norm, {std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0))});
   for (const auto& part : parts_) {
-    const HessianPart matrix(problem_.comm(), of, part);
-    PartRecord to(record, name, part);
-    if (eigenvalues_ > 0) {
-      const auto found = to.ends(solver_, matrix.trained(),
-                                 {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
-      if (part == "hessian" && !found.largest.values.empty())
-        summary_ << (summary_.str().empty() ? "largest eigenvalue " : ", ") << name << ' '
-                 << found.largest.values.front();
-    }
-    if (density_.probes > 0) to.density(matrix.trained(), density_);
+    const HessianPart matrix(problem().comm(), of, part);
+    PartResults of_part(to, part);
+    if (eigenvalues_ > 0)
+      of_part.ends(solver_, matrix.trained(),
+                   {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
+    if (density_.probes > 0) of_part.density(matrix.trained(), density_);
     const auto blocks = blocks_of(parameters.layout);
     if (blocks.empty()) continue;
     if (block_eigenvalues_)
-      to.block_ends(solver_, matrix.whole(), blocks, {.tolerance = tolerance_, .seed = seed_});
+      of_part.block_ends(solver_, matrix.whole(), blocks, {.tolerance = tolerance_, .seed = seed_});
     if (block_probes_ == 0) continue;
-    to.blocks(matrix.whole(), blocks, {.probes = block_probes_, .seed = seed_});
+    of_part.blocks(matrix.whole(), blocks, {.probes = block_probes_, .seed = seed_});
     if (block_steps_ > 0)
-      to.block_densities(matrix.whole(), blocks,
-                         {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
+      of_part.block_densities(matrix.whole(), blocks,
+                              {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
   }
-  if (exact_) exact(seed, name, {record, name, "gauss_newton"});
-  follow(seed, name, record);
+  if (exact_) exact(seed, name, {to, "gauss_newton"});
+  follow(seed, name, to);
 }
 
-void HessianOfModels::exact(std::size_t seed, const std::string& name, PartRecord to) {
-  const auto& parameters = problem_.models().at(seed, name).parameters;
+void HessianOfModels::exact(std::size_t seed, const std::string& name, PartResults to) {
+  const auto& parameters = problem().models().at(seed, name).parameters;
   const auto samples = samples_.of(seed, name);
   // Batches of one sample, since the Gram matrix is made of the gradients of single outputs.
   ModelHessian linearised(samples.with(samples.members(), 1), parameters,
                           objective_of(seed, name, parameters));
-  const hessian::GaussNewtonGram gram(linearised.products, problem_.comm(), samples.line().comm());
+  const hessian::GaussNewtonGram gram(linearised.products, problem().comm(), samples.line().comm());
   to.exact(hessian::gram_spectra(gram, static_cast<PetscInt>(parameters.values.size()),
                                  entries_of(blocks_of(parameters.layout)), comparison_));
 }
 
-void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRecord& record) {
+void HessianOfModels::follow(std::size_t seed, const std::string& name, Results& to) {
   if (epochs_.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
-  std::optional<double> threshold;
   const auto samples = samples_.of(seed, name);
   for (const long epoch : epochs_) {
-    const auto parameters = problem_.models().after_epoch(seed, name, epoch);
+    const auto parameters = problem().models().after_epoch(seed, name, epoch);
     ModelHessian linearised(samples, parameters, objective_of(seed, name, parameters));
-    const HessianPart matrix(problem_.comm(), linearised.products, "hessian");
+    const HessianPart matrix(problem().comm(), linearised.products, "hessian");
     const auto found = largest_of(matrix.trained(), eigenvalues_);
     values.insert(values.end(), found.begin(), found.end());
     losses.push_back(linearised.products.evaluation().loss);
-    const auto optimiser = problem_.models().optimiser_after_epoch(seed, name, epoch);
+    const auto optimiser = problem().models().optimiser_after_epoch(seed, name, epoch);
     rates.push_back(optimiser ? optimiser->rate : missing_value);
     preconditioned.push_back(missing_value);
     if (!optimiser) continue;
-    threshold = optimiser->threshold;
     if (optimiser->preconditioner.empty()) continue;
     // Eigenvalues of P^-1/2 H P^-1/2, P being the optimiser's diagonal preconditioner.
     const auto entries = hessian::trained_entries(linearised.products.trainable());
@@ -424,11 +436,31 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, StudyRec
     const spectra::PreconditionedOperator scaled(matrix.trained(), diagonal.get());
     preconditioned.back() = largest_of(scaled.get(), 1).front();
   }
-  if (seed == 0 && threshold) record.note(name, measured::stability_threshold, *threshold);
-  record.add(name, compare::after_epochs(measured::largest), values);
-  record.add(name, compare::after_epochs(measured::loss), losses);
-  record.add(name, compare::after_epochs(measured::rate), rates);
-  record.add(name, compare::after_epochs(measured::preconditioned), preconditioned);
+  to.put(compare::after_epochs(measured::largest), values);
+  to.put(compare::after_epochs(measured::loss), losses);
+  to.put(compare::after_epochs(measured::rate), rates);
+  to.put(compare::after_epochs(measured::preconditioned), preconditioned);
+}
+
+bool HessianOfModels::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
+  for (const auto& name : problem().models().names())
+    for (auto epoch = epochs_.rbegin(); epoch != epochs_.rend(); ++epoch)
+      if (const auto optimiser = problem().models().optimiser_after_epoch(0, name, *epoch)) {
+        record.note(name, measured::stability_threshold, optimiser->threshold);
+        break;
+      }
+  return ModelStudy::conclude(found, frame, record);
+}
+
+std::string HessianOfModels::summary(const Findings& found) const {
+  std::ostringstream text;
+  if (eigenvalues_ == 0 || std::ranges::find(parts_, "hessian") == parts_.end()) return {};
+  for (std::size_t k = 0; k < found.count(); ++k)
+    if (const double largest = found.at(k, measured::of_part("hessian", measured::largest)).front();
+        !std::isnan(largest))
+      text << (text.str().empty() ? "largest eigenvalue " : ", ") << found.places()[k].group << ' '
+           << largest;
+  return text.str();
 }
 
 std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
@@ -441,26 +473,10 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
 }  // namespace
 
 void describe_hessian(io::Description& description) {
-  using namespace hessian::variables;
-  std::vector<io::Variable> measures{loss,
-                                     gradient_norm,
-                                     compare::after_epochs(loss),
-                                     compare::after_epochs(largest),
-                                     compare::after_epochs(rate),
-                                     compare::after_epochs(preconditioned)};
-  for (const auto& part : hessian_parts)
-    for (const auto& one : of_a_part)
-      if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
-  for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
-  std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
-                                        block_step, block,      other_block, axes::copied_epoch};
-  std::ranges::copy(layer_study_measures(), std::back_inserter(measures));
-  std::ranges::copy(layer_study_coordinates(), std::back_inserter(coordinates));
-  compare::describe_comparison(description, "hessian",
-                               {coordinates,
-                                {lambda_0, broadening, rough_errors},
-                                {blocks, decoder::variables::block_sizes, stability_threshold},
-                                measures});
+  auto contents = HessianOfModels::contents();
+  std::ranges::copy(layer_study_measures(), std::back_inserter(contents.measures));
+  std::ranges::copy(layer_study_coordinates(), std::back_inserter(contents.coordinates));
+  compare::describe_comparison(description, "hessian", contents);
   description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"),
                         {decoder::variables::heat_map});
 }
@@ -473,10 +489,7 @@ std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunCont
   for (const char* key :
        {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})
     of_models.leave_to_file(key);
-  return make_comparison(
-      of_models, context,
-      [](const Settings& s, const CompareProblem& p) { return std::make_unique<HessianOfModels>(s, p); },
-      ModelNeeds::loss);
+  return make_study_of<HessianOfModels>(of_models, context);
 }
 
 }  // namespace fluxformer

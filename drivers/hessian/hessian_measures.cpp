@@ -48,12 +48,12 @@ std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& b
   return entries;
 }
 
-void PartRecord::add(const io::Variable& variable, const std::vector<double>& values) {
-  record_.add(model_, measured::of_part(part_, variable), values);
+void PartResults::add(const io::Variable& variable, const std::vector<double>& values) {
+  to_.put(measured::of_part(part_, variable), values);
 }
 
-spectra::ExtremeEigenvalues PartRecord::ends(spectra::EigenSolver& solver, Mat h,
-                                             spectra::EigenRequest request) {
+spectra::ExtremeEigenvalues PartResults::ends(spectra::EigenSolver& solver, Mat h,
+                                              spectra::EigenRequest request) {
   const auto count = static_cast<std::size_t>(request.largest);
   request.smallest = part_ == "gauss_newton" ? 0 : request.largest;
   auto found = solver.solve(h, request);
@@ -69,7 +69,7 @@ spectra::ExtremeEigenvalues PartRecord::ends(spectra::EigenSolver& solver, Mat h
   return found;
 }
 
-void PartRecord::density(Mat h, const spectra::DensitySettings& settings) {
+void PartResults::density(Mat h, const spectra::DensitySettings& settings) {
   Nodes list;
   list.add(spectra::spectral_density(h, settings), settings.steps);
   add(measured::node, list.nodes);
@@ -84,8 +84,8 @@ void PartRecord::density(Mat h, const spectra::DensitySettings& settings) {
   add(measured::frobenius_error, {norm.error});
 }
 
-void PartRecord::blocks(Mat h, const std::vector<hessian::NamedBlock>& blocks,
-                        const spectra::ProbeSettings& settings) {
+void PartResults::blocks(Mat h, const std::vector<hessian::NamedBlock>& blocks,
+                         const spectra::ProbeSettings& settings) {
   const auto found = spectra::block_norms(h, entries_of(blocks), settings);
   std::vector<double> norms, norm_errors, traces, trace_errors;
   for (const auto& row : found.frobenius_squared)
@@ -104,9 +104,9 @@ void PartRecord::blocks(Mat h, const std::vector<hessian::NamedBlock>& blocks,
   add(measured::block_trace_error, trace_errors);
 }
 
-void PartRecord::block_densities(Mat h, const std::vector<hessian::NamedBlock>& blocks,
-                                 const spectra::DensitySettings& settings,
-                                 const hessian::SpectralComparison& comparison) {
+void PartResults::block_densities(Mat h, const std::vector<hessian::NamedBlock>& blocks,
+                                  const spectra::DensitySettings& settings,
+                                  const hessian::SpectralComparison& comparison) {
   const auto found = hessian::block_spectra(h, entries_of(blocks), settings, comparison);
   Nodes list;
   for (const auto& density : found.densities) list.add(density, settings.steps);
@@ -118,8 +118,8 @@ void PartRecord::block_densities(Mat h, const std::vector<hessian::NamedBlock>& 
   add(measured::heterogeneity, {found.apart.heterogeneity()});
 }
 
-void PartRecord::block_ends(spectra::EigenSolver& solver, Mat h,
-                            const std::vector<hessian::NamedBlock>& blocks, spectra::EigenRequest request) {
+void PartResults::block_ends(spectra::EigenSolver& solver, Mat h,
+                             const std::vector<hessian::NamedBlock>& blocks, spectra::EigenRequest request) {
   request.largest = 1;
   request.smallest = part_ == "gauss_newton" ? 0 : 1;
   std::vector<double> values;
@@ -137,7 +137,7 @@ void PartRecord::block_ends(spectra::EigenSolver& solver, Mat h,
   add(measured::block_largest, values);
 }
 
-void PartRecord::exact(const hessian::GramSpectra& found) {
+void PartResults::exact(const hessian::GramSpectra& found) {
   add(measured::exact_eigenvalue, found.eigenvalues);
   add(measured::exact_trace, {found.trace});
   add(measured::exact_norm, {found.frobenius});

@@ -1,6 +1,6 @@
 #pragma once
 
-// Measures of one part of a model's Hessian, written into the record.
+// Measures of one part of a model's Hessian, put among the results of the model.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "analysis/hessian/block_spectra.hpp"
 #include "analysis/hessian/gauss_newton_gram.hpp"
 #include "analysis/hessian/parameter_blocks.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/findings.hpp"
 #include "io/variable.hpp"
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/trace.hpp"
@@ -21,13 +21,12 @@ std::vector<spectra::Block> entries_of(const std::vector<hessian::NamedBlock>& b
 /// Names of the parts of a Hessian: hessian, gauss_newton, functional (the difference of the other two).
 inline const std::vector<std::string> hessian_parts = {"hessian", "gauss_newton", "functional"};
 
-/// Computes measures of a part of the Hessian and adds them to the record. All members are collective over
-/// the ranks of the matrix they are given; numbers are the same on all ranks.
-class PartRecord {
+/// Computes measures of a part of the Hessian and puts them among the results of a model. All members are
+/// collective over the ranks of the matrix they are given; numbers are the same on all ranks.
+class PartResults {
  public:
-  /// Writes measures of `part` of the Hessian of `model` into `record`, which is borrowed.
-  PartRecord(StudyRecord& record, std::string model, std::string part)
-      : record_(record), model_(std::move(model)), part_(std::move(part)) {}
+  /// Puts measures of `part` of the Hessian into `to`, which is borrowed.
+  PartResults(Results& to, std::string part) : to_(to), part_(std::move(part)) {}
 
   /// Adds and returns the ends of the spectrum, `request.largest` eigenvalues at either end. The Gauss-Newton
   /// part is positive semi-definite: only its upper end is computed.
@@ -48,8 +47,8 @@ class PartRecord {
 
  private:
   void add(const io::Variable& variable, const std::vector<double>& values);
-  StudyRecord& record_;
-  std::string model_, part_;
+  Results& to_;
+  std::string part_;
 };
 
 }  // namespace fluxformer
