@@ -13,7 +13,7 @@
 #include "base/mpi.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/comparison.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "drivers/paths/pruning_record.hpp"
 #include "model/loss.hpp"
 
@@ -45,7 +45,7 @@ void declare_pruning(Options& options) {
            .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
            .minimum = 0,
            .maximum = 1000});
-  declare_compare_run(options, "pruning.h5");
+  declare_study_run(options, "pruning.h5");
 }
 
 namespace {
@@ -54,12 +54,15 @@ using namespace paths;
 using identifiability::LayerHeads;
 using identifiability::ModelHeads;
 
-class Pruning final : public Comparison {
+class Pruning final : public ModelStudy {
  public:
-  Pruning(const Settings& settings, const CompareProblem& problem);
-  void begin(StudyRecord& record) override;
-  void measure(std::size_t seed, const std::string& name, StudyRecord& record) override;
-  std::string summary() const override { return summary_; }
+  Pruning(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
+  std::vector<io::Variable> measures() const override { return contents().measures; }
+
+ protected:
+  void add_axes(StudyRecord& record) override;
+  void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
   /// Attention paths of the further samples, and mean entropies and slopes of the heads on them.
@@ -70,25 +73,23 @@ class Pruning final : public Comparison {
   HeadStatistics head_statistics(const Parameters& parameters) const;
   double accuracy(const Parameters& parameters) const;
 
-  const CompareProblem& problem_;
   SampleSet further_;
   double width_, temperature_;
   std::size_t random_;
   std::vector<int> heads_;
-  std::string summary_;
 };
 
-Pruning::Pruning(const Settings& settings, const CompareProblem& problem)
-    : problem_(problem),
-      further_(problem.other_samples(settings.integer("pruning.examples"), "pruning.examples")),
+Pruning::Pruning(const Settings& settings, MPI_Comm comm)
+    : ModelStudy(settings, comm),
+      further_(problem().other_samples(settings.integer("pruning.examples"), "pruning.examples")),
       width_(settings.real("pruning.width")),
       temperature_(settings.real("pruning.temperature")),
       random_(static_cast<std::size_t>(settings.count("pruning.random_orders"))) {
-  if (problem.models().names() != std::vector<std::string>{"transformer"})
+  if (problem().models().names() != std::vector<std::string>{"transformer"})
     throw BadInput("pruning needs models.transformer, and no other model: heads belong to whole layers");
-  problem.require_classes("the accuracy");
-  problem.require_labels("the worth of a head", further_);
-  const auto& spec = problem.models().at(0, "transformer").parameters.spec;
+  problem().require_classes("the accuracy");
+  problem().require_labels("the worth of a head", further_);
+  const auto& spec = problem().models().at(0, "transformer").parameters.spec;
   if (spec.pooling != Pooling::mean)
     throw BadInput("pruning needs a model that reads the mean over tokens, not model.pooling = " +
                    to_word(spec.pooling));
@@ -100,8 +101,14 @@ Pruning::Pruning(const Settings& settings, const CompareProblem& problem)
                    " layers");
 }
 
-void Pruning::begin(StudyRecord& record) {
-  record.samples(problem_.members());
+study::Contents Pruning::contents() {
+  auto coordinates = prune_coordinates();
+  coordinates.insert(coordinates.end(), {axes::test_sample, axes::layer, axes::head});
+  return {coordinates, prune_notes(), {}, prune_measures()};
+}
+
+void Pruning::add_axes(StudyRecord& record) {
+  record.samples(problem().members());
   record.axis(axes::layer, 1, static_cast<long>(heads_.size()));
   record.axis(axes::head, 0, heads_.front() - 1);
   add_pruning_axes(record, heads_, random_, {width_, temperature_});
@@ -109,7 +116,7 @@ void Pruning::begin(StudyRecord& record) {
 
 Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) const {
   const auto samples = further_.with(further_.members(), 1);
-  const auto probe = problem_.probe(parameters, 1);
+  const auto probe = problem().probe(parameters, 1);
   ModelHeads heads(*probe);
   const auto paths = static_cast<std::size_t>(path_count(heads_)), all = all_heads(heads_).size();
   const auto width = static_cast<std::size_t>(parameters.spec.width);
@@ -158,8 +165,8 @@ Pruning::HeadStatistics Pruning::head_statistics(const Parameters& parameters) c
 }
 
 double Pruning::accuracy(const Parameters& parameters) const {
-  const auto& samples = problem_.samples();
-  const auto probe = problem_.probe(parameters);
+  const auto& samples = problem().samples();
+  const auto probe = problem().probe(parameters);
   Sums right(1);
   std::vector<double> u;
   accumulate(
@@ -172,49 +179,41 @@ double Pruning::accuracy(const Parameters& parameters) const {
   return right.total()[0];
 }
 
-void Pruning::measure(std::size_t seed, const std::string& name, StudyRecord& record) {
-  const auto& parameters = problem_.models().at(seed, name).parameters;
+void Pruning::measure_model(std::size_t seed, const std::string& name, Results& to) {
+  const auto& parameters = problem().models().at(seed, name).parameters;
   const auto statistics = head_statistics(parameters);
   HeadWorth worth{.theory = std::vector<double>(statistics.entropies.size()),
                   .entropies = statistics.entropies,
                   .sensitivities = statistics.sensitivities};
   // All ranks take rank 0's scores: orders must not differ by round-off.
-  const int rank = mpi::rank(problem_.comm());
-  collectively(problem_.comm(), [&] {
+  const int rank = mpi::rank(problem().comm());
+  collectively(problem().comm(), [&] {
     if (rank != 0) return;
     const TaskTheory theory(statistics.task);
     worth.theory =
         head_scores(theory.solve(network_of_width(heads_, width_), temperature_).order.u.front(), heads_);
   });
   for (auto* scores : {&worth.theory, &worth.entropies, &worth.sensitivities})
-    check_mpi(MPI_Bcast(scores->data(), static_cast<int>(scores->size()), MPI_DOUBLE, 0, problem_.comm()));
+    check_mpi(MPI_Bcast(scores->data(), static_cast<int>(scores->size()), MPI_DOUBLE, 0, problem().comm()));
   const auto pruned = [&](std::span<const HeadPlace> lost) {
     auto left = parameters;
     silence(left, lost);
     return accuracy(left);
   };
   const auto curves = pruning_curves(
-      worth, heads_, static_cast<std::uint64_t>(problem_.models().seeds()[seed]), random_, pruned);
-  for (const auto& [variable, values] : pruning_results(heads_, random_, curves))
-    record.add(name, variable, values);
-  std::ostringstream text;
-  text << (summary_.empty() ? "" : "; ") << "seed " << problem_.models().seeds()[seed] << ": "
-       << pruning_summary(curves, heads_);
-  summary_ += text.str();
+      worth, heads_, static_cast<std::uint64_t>(problem().models().seeds()[seed]), random_, pruned);
+  for (const auto& [variable, values] : pruning_results(heads_, random_, curves)) to.put(variable, values);
+  to.say("seed " + std::to_string(problem().models().seeds()[seed]) + ": " + pruning_summary(curves, heads_));
 }
 
 }  // namespace
 
 void describe_pruning(io::Description& description) {
-  auto coordinates = prune_coordinates();
-  coordinates.insert(coordinates.end(), {axes::test_sample, axes::layer, axes::head});
-  compare::describe_comparison(description, "pruning", {coordinates, prune_notes(), {}, prune_measures()});
+  compare::describe_comparison(description, "pruning", Pruning::contents());
 }
 
 std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context) {
-  return make_comparison(settings, context, [](const Settings& s, const CompareProblem& p) {
-    return std::make_unique<Pruning>(s, p);
-  });
+  return make_study_of<Pruning>(settings, context);
 }
 
 }  // namespace fluxformer
