@@ -58,18 +58,6 @@ void declare_compared(Options& options) {
   declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
 }
 
-void declare_compare_run(Options& options, const std::string& file) {
-  options.declare(output_option(file));
-  options.declare(overwrite_option());
-  options.declare(
-      time_limit_option("wall time after which the run ends without a result, between two models; 0: none"));
-}
-
-void declare_compare_options(Options& options, const std::string& file) {
-  declare_compared(options);
-  declare_compare_run(options, file);
-}
-
 Option epochs_option(const std::string& name) {
   return {.name = name,
           .fallback = std::vector<long>{},

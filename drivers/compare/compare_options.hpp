@@ -8,12 +8,9 @@
 
 namespace fluxformer {
 
-/// Declares models.*, samples.*, data.*, output.*, run.*. `file`: the default of output.file.
-void declare_compare_options(Options& options, const std::string& file);
-/// The two parts of declare_compare_options: what is compared (models, samples, data, run.seed and
-/// run.precision), and the rest.
+/// Declares what is compared: models.*, samples.*, data.*, run.seed and run.precision. The other keys are
+/// those of a study's run (declare_study_run).
 void declare_compared(Options& options);
-void declare_compare_run(Options& options, const std::string& file);
 
 /// The key that lists the epochs to analyse (ComparedModels::after_epoch).
 Option epochs_option(const std::string& name);
