@@ -6,6 +6,7 @@
 // them, `numbers` their values in the same order. Numbers that are not those of these settings are refused.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,11 +27,14 @@ struct Found {
 
 class Findings;
 
-/// Takes the results of a place while it is measured. Not collective.
+/// Takes the results of a place while it is measured. Not collective except `go_on`.
 class Results {
  public:
+  /// Answer of the run to a place that takes long (Results::go_on).
+  using GoOn = std::function<bool(double share, const std::string& note)>;
   /// Begins the results of a place; `of`, which declares the variables, is borrowed.
-  Results(const Findings& of, const Place& place) : of_(of), place_(place) {}
+  Results(const Findings& of, const Place& place, GoOn go_on = {})
+      : of_(of), place_(place), go_on_(std::move(go_on)) {}
 
   /// Adds a variable with its values, row-major over the axes along which the place has no index. Throws
   /// std::logic_error for a variable that the study did not declare, one that was put before, and a number of
@@ -38,12 +42,17 @@ class Results {
   void put(const io::Variable& variable, std::vector<double> values);
   /// Adds a few words, in one line, for the end of the run.
   void say(const std::string& words);
+  /// For a place that takes long and that all ranks measure together: reports the share of it that is done,
+  /// from 0 to 1, and writes a checkpoint if one is due, with what Study::save adds. Returns false if the run
+  /// is asked to stop: the place then returns at once, without results. Collective over all ranks.
+  bool go_on(double share, const std::string& note) { return !go_on_ || go_on_(share, note); }
   /// The results that were put.
   const Found& found() const { return found_; }
 
  private:
   const Findings& of_;
   const Place& place_;
+  GoOn go_on_;
   Found found_;
 };
 

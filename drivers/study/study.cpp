@@ -52,8 +52,10 @@ void declare_study_run(Options& options, const std::string& file) {
 namespace {
 
 constexpr const char* advice = "continue with --checkpoint.restart=auto";
-// Text of a checkpoint: a digest for each of the sources.
+// Items of a checkpoint beside the results: a digest for each of the sources, and whether the place after the
+// finished ones has begun.
 constexpr const char* digests_of_sources = "sources";
+constexpr io::WholeItem begun_place{"half_way", 0, 1};
 
 class StudyExperiment final : public Experiment {
  public:
@@ -71,8 +73,11 @@ class StudyExperiment final : public Experiment {
   /// Takes over the finished places of the checkpoint that checkpoint.restart asks for, if any. Collective;
   /// throws BadInput (agreed).
   void restart();
-  /// Measures the next place on each group of ranks. Collective; throws (agreed) what `measure` throws.
-  void advance();
+  /// Measures the next place on each group of ranks. Returns false if the run was asked to stop within it.
+  /// Collective; throws (agreed) what `measure` throws.
+  bool advance(Progress& progress);
+  /// Progress within a place (Results::go_on). Collective.
+  bool go_on(Progress& progress, double share, const std::string& note);
   /// Measures the remaining places. Returns false if the run was asked to stop; a checkpoint is then written,
   /// as it is when a place fails. Collective.
   bool measure_all();
@@ -87,6 +92,7 @@ class StudyExperiment final : public Experiment {
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
+  bool stopped_ = false;   // within a place
   std::string continued_;  // path of the checkpoint; empty if there was none
 };
 
@@ -110,11 +116,17 @@ void StudyExperiment::restart() {
     std::string line;
     std::getline(digests, line);
     if (line != std::to_string(source.digest))
-      throw BadInput(from->called() + ": " + source.called + " is no longer what its " + study_->unit() +
+      throw BadInput(from->called() + ": " + source.called + " is no longer the file or data that its " +
+                     study_->unit() +
                      " were computed from; start anew with checkpoint.restart = no, once the checkpoint is "
                      "removed");
   }
   found_.load(*from);
+  if (from->integer(begun_place) != 0) {
+    if (found_.count() == found_.places().size())
+      throw BadInput(from->called() + ": is half way beyond its last place");
+    study_->load(found_.places()[found_.count()], *from);
+  }
   continued_ = from->path();
 }
 
@@ -126,11 +138,21 @@ void StudyExperiment::checkpoint() {
   for (const auto& source : sources()) digests += std::to_string(source.digest) + '\n';
   file.put(digests_of_sources, digests);
   found_.save(file);
+  file.put(begun_place, study_->half_way() ? 1L : 0L);
+  if (study_->half_way()) study_->save(file);
   file.commit();
   frame_.add_seconds("output", watch.seconds());
 }
 
-void StudyExperiment::advance() {
+bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note) {
+  progress.update(static_cast<double>(found_.count()) + share,
+                  found_.places()[found_.count()].name + ": " + note);
+  stopped_ = frame_.asked_to_stop();
+  if (!stopped_ && frame_.due(checkpoints_)) checkpoint();
+  return !stopped_;
+}
+
+bool StudyExperiment::advance(Progress& progress) {
   const int rank = mpi::rank(context_.comm), ranks = mpi::size(context_.comm),
             together = study_->ranks_of_place();
   const std::size_t first = found_.count(), left = found_.places().size() - first,
@@ -141,7 +163,10 @@ void StudyExperiment::advance() {
     if (here >= count) return;
     const Stopwatch watch;
     const auto& place = found_.places()[first + here];
-    Results results(found_, place);
+    Results::GoOn within;
+    if (together == ranks)
+      within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
+    Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
     mine.seconds = watch.seconds();
@@ -161,12 +186,14 @@ void StudyExperiment::advance() {
     }
     failure.share(context_.comm);
   }
+  if (stopped_) return false;
   found_.share(context_.comm, count, together, mine);
+  return true;
 }
 
 std::string StudyExperiment::after() const {
   return "after " + std::to_string(found_.count()) + " of " + std::to_string(found_.places().size()) + ' ' +
-         study_->unit();
+         study_->unit() + (stopped_ ? ", within the next" : "");
 }
 
 bool StudyExperiment::measure_all() {
@@ -175,14 +202,15 @@ bool StudyExperiment::measure_all() {
   Progress progress = frame_.progress(static_cast<double>(places.size()), study_->unit(), done());
   while (found_.count() < places.size()) {
     progress.update(done(), places[found_.count()].name);
+    bool whole = false;
     try {
-      advance();
+      whole = advance(progress);
     } catch (const Error&) {
       progress.finish();
-      if (found_.count() > 0) checkpoint();
+      if (found_.count() > 0 || study_->half_way()) checkpoint();
       throw;
     }
-    if (found_.count() < places.size() && frame_.asked_to_stop()) {
+    if (!whole || (found_.count() < places.size() && frame_.asked_to_stop())) {
       progress.finish();
       checkpoint();
       return false;

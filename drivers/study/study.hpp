@@ -57,6 +57,12 @@ class Study {
   /// Measures a place. Collective over the ranks of the place, and over no others; throws on all of them or
   /// on none. The results of the first of them count. A place of one rank may throw on its own.
   virtual void measure(const Place& place, Results& to) = 0;
+  /// True if the first unfinished place is half measured, so that `save` keeps what a checkpoint needs to go on
+  /// within it and `load` takes it over, before the place is measured. Only for places that all ranks measure
+  /// together (Results::go_on). Collective.
+  virtual bool half_way() const { return false; }
+  virtual void save(io::CheckpointWriter&) const {}
+  virtual void load(const Place&, const io::CheckpointReader&) {}
   /// Adds what is derived from the results of several places; measures of single places were added before.
   /// Returns false if the run was asked to stop meanwhile. Collective. By default adds the wall time of each
   /// group at each seed.
