@@ -1,6 +1,5 @@
 #include "drivers/compare/model_study.hpp"
 
-#include "base/mpi.hpp"
 #include "io/axes.hpp"
 #include "io/digest.hpp"
 
@@ -15,10 +14,6 @@ std::vector<Place> ModelStudy::places() const {
                      .name = name + ", seed " + std::to_string(models.seeds()[seed]),
                      .index = {{axes::seed.name, seed}}});
   return all;
-}
-
-int ModelStudy::ranks_of_place() const {
-  return mpi::size(problem_.comm());
 }
 
 std::vector<Study::Source> ModelStudy::sources() const {

@@ -25,7 +25,7 @@ class ModelStudy : public Study {
   /// Seed by seed, the Transformer first.
   std::vector<Place> places() const final;
   std::string unit() const final { return "models"; }
-  int ranks_of_place() const final;
+  int ranks_of_place() const final { return all_ranks; }
   /// The models, their weight snapshots and the samples.
   std::vector<Source> sources() const final;
   void begin(StudyRecord& record) final;

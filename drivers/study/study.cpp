@@ -153,8 +153,9 @@ bool StudyExperiment::go_on(Progress& progress, double share, const std::string&
 }
 
 bool StudyExperiment::advance(Progress& progress) {
-  const int rank = mpi::rank(context_.comm), ranks = mpi::size(context_.comm),
-            together = study_->ranks_of_place();
+  const int rank = mpi::rank(context_.comm), ranks = mpi::size(context_.comm);
+  const bool by_all = study_->ranks_of_place() == Study::all_ranks;
+  const int together = by_all ? ranks : study_->ranks_of_place();
   const std::size_t first = found_.count(), left = found_.places().size() - first,
                     count = std::min(left, static_cast<std::size_t>(ranks / together));
   const auto here = static_cast<std::size_t>(rank / together);
@@ -164,17 +165,16 @@ bool StudyExperiment::advance(Progress& progress) {
     const Stopwatch watch;
     const auto& place = found_.places()[first + here];
     Results::GoOn within;
-    if (together == ranks)
-      within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
+    if (by_all) within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
     Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
     mine.seconds = watch.seconds();
   };
-  if (together == 1) {
-    collectively(context_.comm, measure);
-  } else if (together == ranks) {
+  if (by_all) {
     measure();  // all ranks throw, or none
+  } else if (together == 1) {
+    collectively(context_.comm, measure);
   } else {
     // A group throws together, but the other groups do not know of it. An exception that is no Error was not
     // agreed on in its group: it ends the program, since the rest of the group may be waiting.

@@ -38,6 +38,8 @@ class Study {
   /// Number of ranks that measure a place together, a divisor of the number of ranks: ranks 0 .. n - 1 are the
   /// first such group, and so on. Places measured by one rank have the same numbers on any number of ranks.
   virtual int ranks_of_place() const { return 1; }
+  /// Answer of a study whose places all ranks measure together, however many there are.
+  static constexpr int all_ranks = 0;
 
   /// Something that the results depend on and that the settings only name: a file, or a data set.
   struct Source {
