@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <iostream>
 #include <optional>
 #include <sstream>
 
@@ -11,13 +10,9 @@
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "base/progress.hpp"
-#include "drivers/common/restart_check.hpp"
-#include "drivers/common/run_frame.hpp"
-#include "drivers/paths/learner_record.hpp"
 #include "drivers/paths/one_shot_source.hpp"
 #include "drivers/paths/path_tasks.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/study.hpp"
 
 namespace fluxformer {
 
@@ -26,39 +21,56 @@ using namespace paths;
 
 namespace {
 
-// Items of a checkpoint beside the training of the present seed: finished seeds, their results and, of this
-// seed, the courses so far and the best weights.
-constexpr io::WholeItem seeds_done{"seeds_done", 0};
-constexpr io::NumbersItem results_so_far{"results"}, courses_so_far{"courses"}, best_so_far{"best_weights"};
+// Items of a checkpoint beside the training of the present seed: the courses so far and the best weights.
+constexpr io::NumbersItem courses_so_far{"courses"}, best_so_far{"best_weights"};
 constexpr io::RealItem loss_so_far{"loss_since"};
 
-class PathTraining final : public Experiment {
+/// Course of a training at each evaluation, and its best weights.
+struct LearnerCourse {
+  std::vector<double> loss = {}, validation_loss = {}, validation_accuracy = {};
+  std::vector<double> weights = {};
+  /// Index of the evaluation with the least validation loss, from 0.
+  std::size_t best() const {
+    return static_cast<std::size_t>(std::ranges::min_element(validation_loss) - validation_loss.begin());
+  }
+};
+
+class PathTraining final : public Study {
  public:
-  PathTraining(const Settings& settings, const RunContext& context)
-      : settings_(settings), context_(context), seeds_(path_seeds(settings)), source_(settings, seeds_) {}
+  PathTraining(const Settings& settings, MPI_Comm comm)
+      : settings_(settings), comm_(comm), seeds_(path_seeds(settings)), source_(settings, seeds_) {}
   /// Throws BadInput if weights and results do not fit into the memory. Collective.
   void require_memory_of_all() const {
     // Memory for weights, gradient, two moments, the best weights and floats; results.
     const double weights = static_cast<double>(LearnerWeights(shape_).size());
-    require_memory(context_.comm, sizeof(double) * weights * (6 + 2 * static_cast<double>(seeds_.size())),
+    require_memory(comm_, sizeof(double) * weights * (6 + 2 * static_cast<double>(seeds_.size())),
                    "the network of paths.width, .layers, .heads and .key");
   }
   std::string describe() const override;
-  Report run() override;
+  std::vector<Place> places() const override;
+  std::string unit() const override { return "seeds"; }
+  int ranks_of_place() const override { return all_ranks; }
+  std::vector<io::Variable> measures() const override { return learner_variables(); }
+  void begin(StudyRecord& record) override;
+  /// Trains the network of a seed and evaluates its best weights.
+  void measure(const Place& place, Results& to) override;
+  bool half_way() const override { return learner_.has_value(); }
+  void save(io::CheckpointWriter& file) const override;
+  void load(const Place& place, const io::CheckpointReader& file) override;
+  bool conclude(const Findings&, RunFrame&, StudyRecord&) override { return true; }
+  std::string summary(const Findings& found) const override;
 
  private:
   /// Steps after which the network is evaluated.
   std::vector<double> judged_steps() const;
-  void begin(std::size_t seed);
-  void restart();
-  void checkpoint();
-  /// Takes one step and does what is due after it.
+  /// Makes the network of a seed, with its initial weights.
+  void start(long seed);
+  /// Takes one step, and evaluates the network if that is due.
   void advance();
-  void end_seed();
+  void put_weights(Results& to) const;
 
-  Settings settings_;
-  RunContext context_;
-  RunFrame frame_{settings_, context_};
+  const Settings& settings_;
+  MPI_Comm comm_;
   std::vector<long> seeds_;
   OneShotSource source_;
   LearnerShape shape_ = learner_shape(settings_, settings_.count("paths.width"));
@@ -67,15 +79,12 @@ class PathTraining final : public Experiment {
                     .decay = settings_.real("paths.decay")};
   long steps_ = settings_.integer("paths.steps"), every_ = settings_.integer("paths.judge_every");
   int judged_ = settings_.count("paths.judged_examples");
-  Cadence checkpoints_{settings_.real("checkpoint.every")};
 
-  std::size_t seed_ = 0;
+  // The training of the present seed.
   std::optional<OneShotExamples> training_, validation_;
   std::optional<LearnerTraining> learner_;
   LearnerCourse course_;
   double loss_since_ = 0;
-  std::vector<std::vector<double>> results_;  // learner_numbers of each finished seed
-  std::string continued_;
 };
 
 std::vector<double> PathTraining::judged_steps() const {
@@ -94,51 +103,59 @@ std::string PathTraining::describe() const {
   return text.str();
 }
 
-void PathTraining::begin(std::size_t seed) {
-  seed_ = seed;
-  const auto number = static_cast<std::uint64_t>(seeds_[seed]);
+std::vector<Place> PathTraining::places() const {
+  std::vector<Place> all;
+  for (std::size_t s = 0; s < seeds_.size(); ++s)
+    all.push_back({.group = stored::network_group,
+                   .name = "seed " + std::to_string(seeds_[s]),
+                   .index = {{axes::seed.name, s}}});
+  return all;
+}
+
+void PathTraining::begin(StudyRecord& record) {
+  const auto& pools = source_.pools();
+  const std::vector<std::string> sets{pools.test.name(), pools.validation.name(), pools.foreign.name()};
+  record.seeds(seeds_);
+  record.axis(stored::judged_step, judged_steps());
+  record.axis(stored::judged_set, 0, static_cast<long>(sets.size()) - 1);
+  record.axis(axes::layer, 1, shape_.layers);
+  record.axis(axes::head, 0, shape_.heads - 1);
+  record.axis(stored::projection, 0, 1);
+  record.axis(stored::query_unit, 0, shape_.key - 1);
+  record.axis(stored::input_unit, 0, shape_.dimension - 1);
+  record.axis(stored::unit, 0, shape_.width - 1);
+  record.axis(stored::other_unit, 0, shape_.width - 1);
+  record.note("", stored::images, settings_.word("paths.images"));
+  record.note("", stored::judged_sets, as_lines(sets));
+}
+
+void PathTraining::start(long seed) {
+  const auto number = static_cast<std::uint64_t>(seed);
   learner_.reset();
   training_.emplace(source_.pools().training, number, "training");
   validation_.emplace(source_.pools().validation, number, "validation");
-  learner_.emplace(context_.comm, shape_, *training_, plan_, number);
+  learner_.emplace(comm_, shape_, *training_, plan_, number);
   course_ = {};
   loss_since_ = 0;
 }
 
-void PathTraining::restart() {
-  const auto from = find_checkpoint(context_.comm, settings_);
-  if (!from) return begin(0);
-  std::size_t each = 0;
-  for (const auto& [variable, size] : learner_measures(shape_, judged_steps().size())) each += size;
-  const auto done = static_cast<std::size_t>(from->integer(seeds_done));
-  if (done >= seeds_.size()) throw BadInput(from->called() + " has more seeds than these settings");
-  const auto all = from->numbers(results_so_far, done * each);
-  for (std::size_t k = 0; k < done; ++k)
-    results_.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(k * each),
-                          all.begin() + static_cast<std::ptrdiff_t>((k + 1) * each));
-  begin(done);
-  learner_->load(*from);
+void PathTraining::load(const Place& place, const io::CheckpointReader& file) {
+  start(seeds_[place.along(axes::seed)]);
+  learner_->load(file);
   const auto rows = learner_->steps() == steps_ ? judged_steps().size()
                                                 : static_cast<std::size_t>(learner_->steps() / every_);
-  const auto courses = from->numbers(courses_so_far, 3 * rows);
+  const auto courses = file.numbers(courses_so_far, static_cast<Index>(3 * rows));
   for (std::size_t k = 0; k < rows; ++k) {
     course_.loss.push_back(courses[3 * k]);
     course_.validation_loss.push_back(courses[3 * k + 1]);
     course_.validation_accuracy.push_back(courses[3 * k + 2]);
   }
-  if (rows > 0) course_.weights = from->numbers(best_so_far, learner_->weights().size());
-  loss_since_ = from->real(loss_so_far);
-  continued_ = from->path();
+  if (rows > 0) course_.weights = file.numbers(best_so_far, std::ssize(learner_->weights()));
+  loss_since_ = file.real(loss_so_far);
 }
 
-void PathTraining::checkpoint() {
-  const Stopwatch watch;
-  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
-  file.put("settings", settings_.resolved());
-  file.put(seeds_done, static_cast<long>(seed_));
-  std::vector<double> all, courses;
-  for (const auto& one : results_) all.insert(all.end(), one.begin(), one.end());
-  file.put(results_so_far, all);
+void PathTraining::save(io::CheckpointWriter& file) const {
+  std::vector<double> courses;
   for (std::size_t k = 0; k < course_.loss.size(); ++k)
     courses.insert(courses.end(),
                    {course_.loss[k], course_.validation_loss[k], course_.validation_accuracy[k]});
@@ -146,16 +163,13 @@ void PathTraining::checkpoint() {
   file.put(best_so_far, course_.weights);
   file.put(loss_so_far, loss_since_);
   learner_->save(file);
-  file.commit();
-  frame_.add_seconds("output", watch.seconds());
 }
 
 void PathTraining::advance() {
-  frame_.timed("steps", [&] { loss_since_ += learner_->step(); });
+  loss_since_ += learner_->step();
   const long since = learner_->steps() - static_cast<long>(course_.loss.size()) * every_;
   if (since < every_ && learner_->steps() < steps_) return;
-  const auto score = frame_.timed(
-      "evaluation", [&] { return learner_->evaluate(learner_->weights(), *validation_, judged_); });
+  const auto score = learner_->evaluate(learner_->weights(), *validation_, judged_);
   if (!std::isfinite(score.loss))
     throw NumericalFailure("paths.study = train: the loss of validation examples is not finite after " +
                            std::to_string(learner_->steps()) + " steps; a smaller paths.rate may help");
@@ -166,86 +180,79 @@ void PathTraining::advance() {
   if (course_.best() + 1 == course_.loss.size()) course_.weights = learner_->weights();
 }
 
-void PathTraining::end_seed() {
-  const auto accuracy_on = [&](const OneShotPool& pool, const char* purpose) {
-    const OneShotExamples examples(pool, static_cast<std::uint64_t>(seeds_[seed_]), purpose);
-    return learner_->evaluate(course_.weights, examples, judged_).accuracy;
-  };
-  frame_.timed("evaluation", [&] {
-    const auto& pools = source_.pools();
-    results_.push_back(
-        learner_numbers(course_,
-                        {accuracy_on(pools.test, "test"), accuracy_on(pools.validation, "validation"),
-                         accuracy_on(pools.foreign, "foreign")},
-                        judged_steps()));
-  });
-}
-
-Report PathTraining::run() {
-  frame_.begin();
-  for (const char* part : {"steps", "evaluation", "output"}) frame_.add_seconds(part, 0);
-  restart();
-  auto claim = frame_.claim({.datasets = 20});
-  StudyRecord record(settings_, context_);
-  record.seeds(seeds_);
-  if (frame_.root() && !continued_.empty()) std::cerr << "fluxformer: continuing from " << continued_ << '\n';
-  frame_.announce(*this);
-  const auto done = [&] {
-    return static_cast<double>(static_cast<long>(seed_) * steps_ + learner_->steps());
-  };
-  Progress progress =
-      frame_.progress(static_cast<double>(static_cast<long>(seeds_.size()) * steps_), "steps", done());
-  while (true) {
-    if (learner_->steps() == steps_) {
-      end_seed();
-      if (results_.size() == seeds_.size()) break;
-      begin(seed_ + 1);
-    }
-    try {
-      advance();
-    } catch (const Error&) {  // the weights are those before the step
-      progress.finish();
-      checkpoint();
-      throw;
-    }
+void PathTraining::measure(const Place& place, Results& to) {
+  const long seed = seeds_[place.along(axes::seed)];
+  if (!learner_) start(seed);
+  while (learner_->steps() < steps_) {
+    advance();
+    if (learner_->steps() == steps_) break;
     std::ostringstream note;
     if (!course_.loss.empty())
       note << std::setprecision(3) << "loss " << course_.loss.back() << ", validation "
            << 100 * course_.validation_accuracy.back() << " %";
-    progress.update(done(), note.str());
-    const bool last = learner_->steps() == steps_ && seed_ + 1 == seeds_.size();
-    if (!last && frame_.asked_to_stop()) {
-      progress.finish();
-      checkpoint();
-      return frame_.stopped(
-          "after " + std::to_string(learner_->steps()) + " steps of seed " + std::to_string(seeds_[seed_]),
-          "continue with --checkpoint.restart=auto");
-    }
-    if (frame_.due(checkpoints_)) checkpoint();
+    if (!to.go_on(static_cast<double>(learner_->steps()) / static_cast<double>(steps_), note.str())) return;
   }
-  progress.finish();
+  const auto accuracy_on = [&](const OneShotPool& pool, const char* purpose) {
+    const OneShotExamples examples(pool, static_cast<std::uint64_t>(seed), purpose);
+    return learner_->evaluate(course_.weights, examples, judged_).accuracy;
+  };
   const auto& pools = source_.pools();
-  const auto steps = judged_steps();
-  record.note("", stored::images, settings_.word("paths.images"));
-  add_learners(record, shape_, steps, {pools.test.name(), pools.validation.name(), pools.foreign.name()},
-               results_);
-  record.finish(std::move(claim), frame_.parts());
+  to.put(stored::judged_accuracy,
+         {accuracy_on(pools.test, "test"), accuracy_on(pools.validation, "validation"),
+          accuracy_on(pools.foreign, "foreign")});
+  to.put(stored::learned_loss, course_.loss);
+  to.put(stored::validation_loss, course_.validation_loss);
+  to.put(stored::validation_accuracy, course_.validation_accuracy);
+  to.put(stored::best_step, {judged_steps()[course_.best()]});
+  put_weights(to);
+  learner_.reset();
+}
+
+// The best weights, laid out by LearnerWeights: input weights, projections, values, read-out.
+void PathTraining::put_weights(Results& to) const {
+  const Index width = shape_.width, heads = Index{shape_.layers} * shape_.heads,
+              inputs = width * shape_.dimension, projected = heads * 2 * shape_.key * shape_.dimension;
+  auto at = course_.weights.begin();
+  const auto put = [&](const io::Variable& variable, Index count) {
+    to.put(variable, {at, at + count});
+    at += count;
+  };
+  put(stored::input_weights, inputs);
+  put(stored::projections, projected);
+  put(stored::values, heads * width * width);
+  put(stored::readout_weights, width);
+}
+
+std::string PathTraining::summary(const Findings& found) const {
   std::ostringstream text;
-  text << "done: test accuracy";
-  for (std::size_t k = 0; k < results_.size(); ++k)
-    text << (k > 0 ? ", " : " ") << 100 * results_[k][3 * steps.size()] << " % (seed " << seeds_[k] << ')';
-  return frame_.done(text.str());
+  text << "test accuracy";
+  for (std::size_t k = 0; k < found.count(); ++k)
+    text << (k > 0 ? ", " : " ") << 100 * found.at(k, stored::judged_accuracy).front() << " % ("
+         << found.places()[k].name << ')';
+  return text.str();
 }
 
 }  // namespace
 
+std::vector<io::Variable> learner_variables() {
+  return {stored::learned_loss,    stored::validation_loss, stored::validation_accuracy,
+          stored::judged_accuracy, stored::best_step,       stored::input_weights,
+          stored::projections,     stored::values,          stored::readout_weights};
+}
+
+std::vector<io::Variable> learner_coordinates() {
+  return {stored::judged_step, stored::judged_set, axes::layer,  axes::head,        stored::projection,
+          stored::query_unit,  stored::input_unit, stored::unit, stored::other_unit};
+}
+
 std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context) {
   if (settings.word("paths.task") != "one_shot")
     throw BadInput("paths.study = train needs paths.task = one_shot");
-  auto experiment =
-      collectively(context.comm, [&] { return std::make_unique<PathTraining>(settings, context); });
-  experiment->require_memory_of_all();
-  return experiment;
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(s, comm); });
+    made->require_memory_of_all();
+    return made;
+  });
 }
 
 }  // namespace fluxformer

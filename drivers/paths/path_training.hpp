@@ -8,6 +8,10 @@
 
 namespace fluxformer {
 
+/// Variables and coordinates that a file of trained networks holds.
+std::vector<io::Variable> learner_variables();
+std::vector<io::Variable> learner_coordinates();
+
 /// Makes the experiment. Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context);
 

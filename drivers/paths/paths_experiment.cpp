@@ -13,7 +13,6 @@
 #include "base/mpi.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/paths/chain_points.hpp"
-#include "drivers/paths/learner_record.hpp"
 #include "drivers/paths/path_tasks.hpp"
 #include "drivers/paths/path_training.hpp"
 #include "drivers/paths/prune_points.hpp"
