@@ -1,6 +1,8 @@
 #include "drivers/ablation/ablation_experiment.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <iomanip>
 #include <limits>
 #include <numeric>
@@ -8,18 +10,15 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/progress.hpp"
-#include "base/session.hpp"
 #include "base/statistics.hpp"
 #include "drivers/ablation/ablation_run.hpp"
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "drivers/common/run_frame.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/study/study_record.hpp"
+#include "drivers/study/study.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
 #include "drivers/train/train_problem.hpp"
@@ -60,10 +59,8 @@ void declare_ablation(Options& options) {
   declare_model_options(options);
   declare_data_options(options);
   declare_training(options);
-  declare(output_option("ablation.h5"));
-  declare(overwrite_option());
   declare(seed_option("set by ablation.seeds"));
-  declare(time_limit_option("wall time after which the run ends without a result; 0: none"));
+  declare_study_run(options, "ablation.h5");
 }
 
 namespace {
@@ -99,36 +96,58 @@ void refuse_what_variants_decide(const Settings& settings) {
                    ": norm post and residual off support 1fe only; leave it out");
 }
 
-class AblationExperiment final : public Experiment {
+std::vector<io::Variable> ablation_measures() {
+  using namespace ablation;
+  return {loss,  diverged_step, diverged_epoch,          test_accuracy,  norm,
+          drift, step_change,   test_accuracy_by_sample, norm_by_sample, drift_by_sample};
+}
+
+class Ablation final : public Study {
  public:
-  AblationExperiment(const Settings& settings, const RunContext& context);
+  Ablation(const Settings& settings, MPI_Comm comm);
   std::string describe() const override { return description_; }
-  Report run() override;
+  /// Variant by variant, seed by seed.
+  std::vector<Place> places() const override;
+  std::string unit() const override { return "trainings"; }
+  int ranks_of_place() const override { return all_ranks; }
+  std::vector<Source> sources() const override { return sources_; }
+  std::vector<io::Variable> measures() const override { return ablation_measures(); }
+  void begin(StudyRecord& record) override;
+  /// Trains a variant from a seed, and measures its states.
+  void measure(const Place& place, Results& to) override;
+  bool half_way() const override { return training_ != nullptr; }
+  void save(io::CheckpointWriter& file) const override { training_->save(file); }
+  void load(const Place& place, const io::CheckpointReader& file) override;
+  bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
+  /// A line of results for each variant, over all seeds.
+  std::string summary(const Findings& found) const override;
 
  private:
   /// Settings of the deck for one training.
   Settings settings_of(const Variant& variant, long seed) const;
-  void add(const Variant& variant, const AblationRun& run, double seconds, StudyRecord& record) const;
-  /// The outcome of every test sample, if all seeds are tested on the same samples in the same order.
-  void add_samples(const Variant& variant, const std::vector<AblationRun>& runs, StudyRecord& record) const;
-  /// One line of results for a variant, over all seeds.
-  std::string outcome(const Variant& variant, const std::vector<AblationRun>& runs) const;
+  /// The training of a place, at its start.
+  std::unique_ptr<AblationTraining> training_of(const Place& place) const;
+  /// Values of a variable without axes of its own, by seed.
+  std::vector<double> over_seeds(const Findings& found, const Variant& variant,
+                                 const std::function<double(std::size_t place)>& of_place) const;
+  /// Number of seeds for which a variant diverged.
+  long diverged(const Findings& found, const Variant& variant) const;
 
-  Settings settings_;
-  RunContext context_;
-  RunFrame frame_{settings_, context_};
+  const Settings& settings_;
+  MPI_Comm comm_;
   std::vector<long> seeds_;
   std::vector<Variant> variants_;
-  std::vector<long> parameters_;  // number for each variant
-  long steps_ = 0, samples_ = 0;  // steps of a training; number of test samples
+  std::vector<long> parameters_;     // number for each variant
+  long steps_ = 0, samples_ = 0;     // steps of a training; number of test samples
+  std::vector<std::size_t> tested_;  // test samples of every seed; empty if seeds differ in them
+  std::vector<Source> sources_;
   double limit_ = 0;
   std::string description_;
+  std::unique_ptr<AblationTraining> training_;  // of the present place; null between two
 };
 
-AblationExperiment::AblationExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), seeds_(settings.integers("ablation.seeds")) {
-  refuse_what_variants_decide(settings);
-  for (const auto& [key, by] : decided) settings_.leave_to_file(key);
+Ablation::Ablation(const Settings& settings, MPI_Comm comm)
+    : settings_(settings), comm_(comm), seeds_(settings.integers("ablation.seeds")) {
   for (const auto& kind : settings.words("ablation.models"))
     for (const auto& residual : settings.words("ablation.residual"))
       for (const auto& norm : settings.words("ablation.norm"))
@@ -139,19 +158,26 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
                    ": every rank needs the whole model to measure its states");
 
   // The first training is built completely; for the other variants only the model can still be invalid.
-  const TrainProblem first(settings_of(variants_.front(), seeds_.front()), context.comm);
+  const TrainProblem first(settings_of(variants_.front(), seeds_.front()), comm);
   if (first.members.testing.empty())
     throw BadInput("data.set = " + first.test->name() +
                    ": no test sample has a label, which the accuracy of an ablation needs; give them labels");
   for (const auto& variant : variants_) {
     const auto own = settings_of(variant, seeds_.front());
-    const auto parameters = make_parameters(own, shape_of(*first.train), context.comm);
+    const auto parameters = make_parameters(own, shape_of(*first.train), comm);
     make_depth_model(parameters, first.slab, precision_of(own));
     largest_kappa(own, parameters, first.line);
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
   samples_ = static_cast<long>(first.members.testing.size());
+  tested_ = first.members.testing;
+  for (const long seed : seeds_)
+    if (tested_members(settings_of(variants_.front(), seed), *first.test) != first.members.testing)
+      tested_.clear();
+  sources_ = {{.called = "data.set = " + first.train->name(),
+               .digest = digest_of_samples(*first.train, first.members.training) +
+                         digest_of_samples(*first.test, first.members.testing)}};
   limit_ = settings.real("ablation.diverged") * guess_loss(settings, first.parameters.spec.classes);
   std::ostringstream text;
   text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"
@@ -159,7 +185,7 @@ AblationExperiment::AblationExperiment(const Settings& settings, const RunContex
   description_ = text.str();
 }
 
-Settings AblationExperiment::settings_of(const Variant& variant, long seed) const {
+Settings Ablation::settings_of(const Variant& variant, long seed) const {
   const auto deck = variant.kind == "transformer" ? settings_.without(pde_keys) : settings_;
   return deck.with({{"model.kind", variant.kind},
                     {"depth.norm", variant.norm},
@@ -168,109 +194,105 @@ Settings AblationExperiment::settings_of(const Variant& variant, long seed) cons
                     {"run.seed", seed}});
 }
 
-void AblationExperiment::add(const Variant& variant, const AblationRun& run, double seconds,
-                             StudyRecord& record) const {
-  const auto name = variant.name();
-  record.add(name, ablation::loss, run.loss);
-  record.add(name, ablation::diverged_step, {run.diverged_step});
-  record.add(name, ablation::diverged_epoch, {run.diverged_epoch});
-  record.add(name, ablation::test_accuracy, {run.tested.accuracy});
-  record.add(name, ablation::norm, run.tested.by_layer.norm);
-  record.add(name, ablation::drift, run.tested.by_layer.drift);
-  record.add(name, ablation::step_change, run.tested.by_layer.step_change);
-  record.add(name, study::seconds, {seconds});
+std::vector<Place> Ablation::places() const {
+  std::vector<Place> all;
+  for (const auto& variant : variants_)
+    for (std::size_t s = 0; s < seeds_.size(); ++s)
+      all.push_back({.group = variant.name(),
+                     .name = variant.name() + ", seed " + std::to_string(seeds_[s]),
+                     .index = {{axes::seed.name, s}}});
+  return all;
 }
 
-void AblationExperiment::add_samples(const Variant& variant, const std::vector<AblationRun>& runs,
-                                     StudyRecord& record) const {
-  const auto& first = runs.front().testing;
-  if (std::ranges::any_of(runs, [&](const AblationRun& run) { return run.testing != first; })) return;
-  if (&variant == &variants_.front()) record.samples(first);
-  for (const auto& run : runs) {
-    record.add(variant.name(), ablation::test_accuracy_by_sample, run.tested.correct_by_sample);
-    record.add(variant.name(), ablation::norm_by_sample, run.tested.norm_by_sample);
-    record.add(variant.name(), ablation::drift_by_sample, run.tested.drift_by_sample);
-  }
-}
-
-std::string AblationExperiment::outcome(const Variant& variant, const std::vector<AblationRun>& runs) const {
-  std::vector<double> accuracy, drift, norm;
-  long diverged = 0;
-  for (const auto& run : runs) {
-    accuracy.push_back(run.tested.accuracy);
-    drift.push_back(run.tested.by_layer.drift.back());
-    norm.push_back(run.tested.by_layer.norm.back());
-    if (run.diverged()) ++diverged;
-  }
-  std::ostringstream text;
-  text << std::left << std::setw(29) << variant.name() << std::right << std::fixed << std::setprecision(1)
-       << "accuracy " << std::setw(5) << 100 * mean(accuracy) << " %, " << std::setprecision(3) << "drift "
-       << mean(drift) << ", norm " << std::defaultfloat << mean(norm) << ", diverged " << diverged << " of "
-       << runs.size();
-  return text.str();
-}
-
-Report AblationExperiment::run() {
-  frame_.begin();
-  const Stopwatch training;
-  auto claim = frame_.claim();
-  StudyRecord record(settings_, context_);
-  record.seeds(seeds_);
+void Ablation::begin(StudyRecord& record) {
   const auto count = [](long n) {
     std::vector<double> list(n);
     std::iota(list.begin(), list.end(), 0);
     return list;
   };
+  record.seeds(seeds_);
   record.axis(axes::step, count(steps_));
   record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
+  if (!tested_.empty()) record.samples(tested_);
   record.note("", study::samples, samples_);
   record.note("", ablation::loss_limit, limit_);
-  frame_.announce(*this);
-
-  const std::size_t total = variants_.size() * seeds_.size();
-  Progress progress = frame_.progress(static_cast<double>(total) * static_cast<double>(steps_), "steps");
-  std::string outcomes;
-  std::size_t done = 0;
   for (std::size_t v = 0; v < variants_.size(); ++v) {
     const auto& variant = variants_[v];
-    const auto name = variant.name();
-    std::vector<AblationRun> runs;
-    for (const long seed : seeds_) {
-      const Stopwatch watch;
-      auto run = run_ablation(settings_of(variant, seed), context_.comm, limit_, [&](long step, double loss) {
-        std::ostringstream note;
-        note << name << ", seed " << seed << ": loss " << std::setprecision(4) << loss;
-        progress.update(
-            static_cast<double>(done) * static_cast<double>(steps_) + static_cast<double>(step + 1),
-            note.str());
-        return !frame_.asked_to_stop();
-      });
-      if (!run) {
-        progress.finish();
-        return frame_.stopped("after " + std::to_string(done) + " of " + std::to_string(total) + " trainings",
-                              "nothing was written; start the run again");
-      }
-      ++done;
-      double seconds = watch.seconds();
-      check_mpi(MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, context_.comm));
-      add(variant, *run, seconds, record);
-      runs.push_back(std::move(*run));
-    }
-    add_samples(variant, runs, record);
-    record.note(name, ablation::kind, variant.kind);
-    record.note(name, ablation::residual, std::string(variant.residual ? "on" : "off"));
-    record.note(name, compare::norm, variant.norm);
-    record.note(name, compare::parameters, parameters_[v]);
-    record.note(name, ablation::diverged,
-                static_cast<long>(std::ranges::count_if(runs, &AblationRun::diverged)));
-    outcomes += outcome(variant, runs) + "\n";
+    record.note(variant.name(), ablation::kind, variant.kind);
+    record.note(variant.name(), ablation::residual, std::string(variant.residual ? "on" : "off"));
+    record.note(variant.name(), compare::norm, variant.norm);
+    record.note(variant.name(), compare::parameters, parameters_[v]);
   }
-  progress.finish();
-  record.finish(std::move(claim), {{"trainings", training.seconds()}});
+}
+
+std::unique_ptr<AblationTraining> Ablation::training_of(const Place& place) const {
+  const auto variant = std::ranges::find(variants_, place.group, &Variant::name);
+  return std::make_unique<AblationTraining>(settings_of(*variant, seeds_[place.along(axes::seed)]), comm_,
+                                            limit_);
+}
+
+void Ablation::load(const Place& place, const io::CheckpointReader& file) {
+  training_ = training_of(place);
+  training_->load(file);
+}
+
+void Ablation::measure(const Place& place, Results& to) {
+  if (!training_) training_ = training_of(place);
+  const bool complete = training_->train([&](long steps, double loss) {
+    std::ostringstream note;
+    note << "loss " << std::setprecision(4) << loss;
+    return to.go_on(static_cast<double>(steps) / static_cast<double>(steps_), note.str());
+  });
+  if (!complete) return;
+  const auto run = training_->result();
+  training_.reset();
+  to.put(ablation::loss, run.loss);
+  to.put(ablation::diverged_step, {run.diverged_step});
+  to.put(ablation::diverged_epoch, {run.diverged_epoch});
+  to.put(ablation::test_accuracy, {run.tested.accuracy});
+  to.put(ablation::norm, run.tested.by_layer.norm);
+  to.put(ablation::drift, run.tested.by_layer.drift);
+  to.put(ablation::step_change, run.tested.by_layer.step_change);
+  if (tested_.empty()) return;
+  to.put(ablation::test_accuracy_by_sample, run.tested.correct_by_sample);
+  to.put(ablation::norm_by_sample, run.tested.norm_by_sample);
+  to.put(ablation::drift_by_sample, run.tested.drift_by_sample);
+}
+
+std::vector<double> Ablation::over_seeds(const Findings& found, const Variant& variant,
+                                         const std::function<double(std::size_t place)>& of_place) const {
+  std::vector<double> values;
+  for (std::size_t k = 0; k < found.count(); ++k)
+    if (found.places()[k].group == variant.name()) values.push_back(of_place(k));
+  return values;
+}
+
+long Ablation::diverged(const Findings& found, const Variant& variant) const {
+  const auto steps =
+      over_seeds(found, variant, [&](std::size_t k) { return found.at(k, ablation::diverged_step).front(); });
+  return static_cast<long>(std::ranges::count_if(steps, [](double step) { return !std::isnan(step); }));
+}
+
+bool Ablation::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
+  for (const auto& variant : variants_)
+    record.note(variant.name(), ablation::diverged, diverged(found, variant));
+  return Study::conclude(found, frame, record);
+}
+
+std::string Ablation::summary(const Findings& found) const {
   std::ostringstream text;
-  text << outcomes << "done: " << total << " trainings of " << steps_ << " steps, " << training.seconds()
-       << " s";
-  return frame_.done(text.str());
+  text << steps_ << " steps each";
+  for (const auto& variant : variants_) {
+    const auto mean_of = [&](const io::Variable& variable) {
+      return mean(over_seeds(found, variant, [&](std::size_t k) { return found.at(k, variable).back(); }));
+    };
+    text << '\n'
+         << std::left << std::setw(29) << variant.name() << std::right << std::fixed << std::setprecision(1)
+         << "accuracy " << std::setw(5) << 100 * mean_of(ablation::test_accuracy) << " %, "
+         << std::setprecision(3) << "drift " << mean_of(ablation::drift) << ", norm " << std::defaultfloat
+         << mean_of(ablation::norm) << ", diverged " << diverged(found, variant) << " of " << seeds_.size();
+  }
+  return text.str();
 }
 
 }  // namespace
@@ -281,12 +303,15 @@ void describe_ablation(io::Description& description) {
                   {{axes::step, axes::depth, axes::test_sample},
                    {loss_limit},
                    {kind, residual, compare::norm, compare::parameters, diverged},
-                   {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
-                    test_accuracy_by_sample, norm_by_sample, drift_by_sample}});
+                   ablation_measures()});
 }
 
 std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
-  return std::make_unique<AblationExperiment>(settings, context);
+  refuse_what_variants_decide(settings);
+  auto own = settings;
+  for (const auto& [key, by] : decided) own.leave_to_file(key);
+  return make_study(own, context,
+                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Ablation>(s, comm); });
 }
 
 }  // namespace fluxformer

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "drivers/train/train_problem.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
@@ -20,46 +19,8 @@ long diverged_since(double limit, const std::vector<double>& loss, long per_epoc
 
 namespace {
 
-/// Trains and records the losses; returns false if `go_on` asked to stop. `weights` holds the last ones with
-/// finite loss and gradient.
-bool train(TrainProblem& problem, double limit, const std::function<bool(long, double)>& go_on,
-           AblationRun& run, std::vector<double>& weights) {
-  const long per_epoch = problem.batches.per_epoch(), total = problem.total_steps();
-  run.loss.assign(static_cast<std::size_t>(total), std::numeric_limits<double>::quiet_NaN());
-  const auto diverge = [&](long step) {
-    run.diverged_step = static_cast<double>(step);
-    run.diverged_epoch = static_cast<double>(step / per_epoch + 1);
-  };
-  weights = problem.parameters.values;
-  for (long step = 0; step < total; ++step) {
-    auto before = problem.parameters.values;
-    StepReport report;
-    try {
-      report = problem.trainer.step(problem.batch(step));
-    } catch (const NumericalFailure&) {
-      diverge(step);
-      return true;
-    }
-    weights.swap(before);
-    run.loss[step] = report.loss;
-    if (!go_on(step, report.loss)) return false;
-  }
-  weights = problem.parameters.values;
-  if (const long first = diverged_since(limit, run.loss, per_epoch) * per_epoch; first < total)
-    diverge(first);
-  return true;
-}
-
-/// Evaluates a model with these weights on the test samples.
-void look(const Settings& settings, const TrainProblem& problem, const std::vector<double>& weights,
-          AblationRun& run) {
-  auto parameters = problem.parameters;
-  parameters.values = weights;
-  const auto samples = problem.samples(*problem.test, problem.members.testing);
-  ModelProbe probe(parameters, problem.line, samples.capacity(), problem.depth.cells, precision_of(settings));
-  run.testing = problem.members.testing;
-  run.tested = states::measure_states(samples, probe, 0);
-}
+// Items of a checkpoint beside those of the trainer.
+constexpr io::NumbersItem losses_so_far{"losses"}, finite_weights{"finite_weights"};
 
 }  // namespace
 
@@ -74,14 +35,62 @@ double guess_loss(const Settings& settings, int classes) {
   return loss_of(loss, logits.data(), classes, 0, 1, nullptr);
 }
 
-std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
-                                        const std::function<bool(long, double)>& go_on) {
-  TrainProblem problem(settings, comm);
-  AblationRun run;
-  std::vector<double> weights;
-  if (!train(problem, limit, go_on, run, weights)) return {};
-  look(settings, problem, weights, run);
+AblationTraining::AblationTraining(const Settings& settings, MPI_Comm comm, double limit)
+    : settings_(settings), limit_(limit), problem_(settings_, comm), weights_(problem_.parameters.values) {
+  run_.loss.assign(static_cast<std::size_t>(problem_.total_steps()),
+                   std::numeric_limits<double>::quiet_NaN());
+}
+
+bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
+  const long per_epoch = problem_.batches.per_epoch(), total = problem_.total_steps();
+  const auto diverge = [&](long step) {
+    run_.diverged_step = static_cast<double>(step);
+    run_.diverged_epoch = static_cast<double>(step / per_epoch + 1);
+  };
+  while (problem_.trainer.steps() < total) {
+    const long step = problem_.trainer.steps();
+    auto before = problem_.parameters.values;
+    StepReport report;
+    try {
+      report = problem_.trainer.step(problem_.batch(step));
+    } catch (const NumericalFailure&) {
+      diverge(step);
+      return true;
+    }
+    weights_.swap(before);
+    run_.loss[step] = report.loss;
+    if (step + 1 < total && !go_on(step + 1, report.loss)) return false;
+  }
+  weights_ = problem_.parameters.values;
+  if (const long first = diverged_since(limit_, run_.loss, per_epoch) * per_epoch; first < total)
+    diverge(first);
+  return true;
+}
+
+AblationRun AblationTraining::result() const {
+  auto run = run_;
+  auto parameters = problem_.parameters;
+  parameters.values = weights_;
+  const auto samples = problem_.samples(*problem_.test, problem_.members.testing);
+  ModelProbe probe(parameters, problem_.line, samples.capacity(), problem_.depth.cells,
+                   precision_of(settings_));
+  run.tested = states::measure_states(samples, probe, 0);
   return run;
+}
+
+void AblationTraining::save(io::CheckpointWriter& file) const {
+  problem_.trainer.save(file);
+  file.put(losses_so_far, {run_.loss.begin(), run_.loss.begin() + problem_.trainer.steps()});
+  file.put(finite_weights, weights_);
+}
+
+void AblationTraining::load(const io::CheckpointReader& file) {
+  problem_.trainer.load(file);
+  const long steps = problem_.trainer.steps();
+  if (steps > problem_.total_steps())
+    throw BadInput(file.called() + ": has more steps than a training of these settings");
+  std::ranges::copy(file.numbers(losses_so_far, steps), run_.loss.begin());
+  weights_ = file.numbers(finite_weights, std::ssize(weights_));
 }
 
 }  // namespace fluxformer

@@ -4,16 +4,16 @@
 
 #include <mpi.h>
 
-#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/states/model_states.hpp"
 #include "base/settings.hpp"
+#include "drivers/train/train_problem.hpp"
+#include "io/checkpoint.hpp"
 
 namespace fluxformer {
 
@@ -26,6 +26,9 @@ struct Variant {
   std::string name() const;
 };
 
+/// The loss of a model whose logits are all 0: ln of the number of classes for cross entropy.
+double guess_loss(const Settings& settings, int classes);
+
 /// The results of one training; the same on all ranks.
 struct AblationRun {
   /// Loss before each step; NaN after an early end.
@@ -33,23 +36,36 @@ struct AblationRun {
   /// Time of divergence: step from 0, epoch from 1; NaN if the training did not diverge. For losses that stay
   /// above the limit, it is the first step of the first such epoch.
   double diverged_step = std::numeric_limits<double>::quiet_NaN(), diverged_epoch = diverged_step;
-  std::vector<std::size_t> testing;  ///< indices of the test samples in the test split
-  states::ModelStates tested;  ///< test measures by layer: at the embedded input and the end of each layer
-
-  bool diverged() const { return !std::isnan(diverged_step); }
+  states::ModelStates tested =
+      {};  ///< test measures by layer: at the embedded input and the end of each layer
 };
 
-/// The loss of a model whose logits are all 0: ln of the number of classes for cross entropy.
-double guess_loss(const Settings& settings, int classes);
+/// One training of the ablation. A loss or gradient that is not finite means divergence and ends the training;
+/// it has also diverged if from some epoch to the last more than half of the losses are above the limit: a bad
+/// start or a spike that it recovers from does not count. Every member is collective.
+class AblationTraining {
+ public:
+  /// Builds the training of these settings, which are copied. Throws BadInput (agreed).
+  AblationTraining(const Settings& settings, MPI_Comm comm, double limit);
 
-/// Trains with `settings`. A loss or gradient that is not finite means divergence and ends the training; it
-/// has also diverged if from some epoch to the last more than half of the losses are above `limit`: a bad
-/// start or a spike that it recovers from does not count. The test samples are evaluated with the last
-/// weights (after an early end, the last with finite loss and gradient). `go_on(step, loss)` is called after
-/// each step, the same on all ranks; returns no run if it returned false. Collective over `comm`; throws
-/// BadInput (agreed).
-std::optional<AblationRun> run_ablation(const Settings& settings, MPI_Comm comm, double limit,
-                                        const std::function<bool(long, double)>& go_on);
+  /// Takes the remaining steps. `go_on(steps, loss)` is called after each step but the last one, the same on
+  /// all ranks; returns false at once if it does.
+  bool train(const std::function<bool(long steps, double loss)>& go_on);
+  /// The results of a training that is complete. The test samples are evaluated with the last weights (after
+  /// an early end, the last with finite loss and gradient).
+  AblationRun result() const;
+
+  /// Writes and reads all that the next step depends on, and the losses so far.
+  void save(io::CheckpointWriter& file) const;
+  void load(const io::CheckpointReader& file);
+
+ private:
+  Settings settings_;
+  double limit_;
+  TrainProblem problem_;
+  AblationRun run_;
+  std::vector<double> weights_;  // the last with finite loss and gradient
+};
 
 // Detects divergence from the losses of the steps of a training.
 

@@ -11,6 +11,7 @@
 #include "data/make_dataset.hpp"
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
+#include "io/digest.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -187,6 +188,21 @@ KnownInput known_input(const Settings& settings, MPI_Comm comm) {
 KnownInput known_input(const data::Dataset& data) {
   return {data.words(),
           {.vocabulary = data.vocabulary(), .segments = data.segments(), .classes = data.classes()}};
+}
+
+std::uint64_t digest_of_samples(const data::Dataset& data, std::span<const std::size_t> members) {
+  const auto tokens = static_cast<std::size_t>(data.tokens_x()) * data.tokens_y() * data.features();
+  std::vector<double> sample(tokens + 2);
+  std::uint64_t sum = 0;
+  Index place = 0;
+  for (const auto member : members) {
+    data.tokens(member, sample.data());
+    sample[tokens] = data.length(member);
+    sample[tokens + 1] = data.label(member);
+    sum += io::digest_of(sample.data(), std::ssize(sample), place);
+    place += std::ssize(sample);
+  }
+  return sum;
 }
 
 bool takes_first_positions(const Settings& settings) {

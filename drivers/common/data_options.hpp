@@ -4,7 +4,9 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/settings.hpp"
@@ -34,6 +36,9 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
 KnownInput known_input(const Settings& settings, MPI_Comm comm);
 /// Input of an open data set, as needed to open another split of it.
 KnownInput known_input(const data::Dataset& data);
+
+/// Digest of tokens, lengths and labels of some samples. Not collective: the same on all ranks.
+std::uint64_t digest_of_samples(const data::Dataset& data, std::span<const std::size_t> members);
 
 /// True if a model may have more positions than the samples have tokens: samples of token files take the
 /// first ones.

@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "io/digest.hpp"
 
 namespace fluxformer {
 namespace {
@@ -51,17 +50,7 @@ SampleSet ComparedInput::other_samples(long count, const std::string& key) const
 }
 
 std::uint64_t ComparedInput::digest() const {
-  const auto tokens = static_cast<std::size_t>(data_->tokens_x()) * data_->tokens_y() * data_->features();
-  std::vector<double> sample(tokens + 2);
-  std::uint64_t sum = 0;
-  for (Index k = 0; k < samples_.size() + others_; ++k) {
-    const auto member = drawn_[static_cast<std::size_t>(k)];
-    data_->tokens(member, sample.data());
-    sample[tokens] = data_->length(member);
-    sample[tokens + 1] = data_->label(member);
-    sum += io::digest_of(sample.data(), std::ssize(sample), k * std::ssize(sample));
-  }
-  return sum;
+  return digest_of_samples(*data_, std::span(drawn_).first(samples_.size() + others_));
 }
 
 std::string ComparedInput::describe() const {

@@ -43,6 +43,16 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vec
   return drawn;
 }
 
+}  // namespace
+
+std::vector<std::size_t> tested_members(const Settings& settings, const data::Dataset& test) {
+  const auto labelled = labelled_samples(test);
+  if (labelled.empty()) return {};  // there is nothing to draw from
+  return drawn_members(test, labelled, settings, "train.test_samples", "testing");
+}
+
+namespace {
+
 Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
                      int outputs) {
   const bool labels = !guesses_words(settings);
@@ -55,10 +65,9 @@ Members draw_members(const Settings& settings, const data::Dataset& train, const
       shuffled(drawn.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), "validation", 0);
   for (std::size_t j = 0; j < order.size(); ++j)
     (j < apart ? members.validation : members.training).push_back(drawn[order[j]]);
-  const auto testing = labels ? labelled_samples(test) : every_sample(test);
-  // Without labels there is nothing to draw from.
-  if (!testing.empty())
-    members.testing = drawn_members(test, testing, settings, "train.test_samples", "testing");
+  members.testing = labels
+                        ? tested_members(settings, test)
+                        : drawn_members(test, every_sample(test), settings, "train.test_samples", "testing");
   return members;
 }
 

@@ -23,6 +23,10 @@ struct Members {
   std::vector<std::size_t> training, validation, testing;
 };
 
+/// Indices of the samples of `test` that a classifier is tested on: those with a label, as many of them as
+/// train.test_samples says, drawn by run.seed. Not collective; throws BadInput if there are too few.
+std::vector<std::size_t> tested_members(const Settings& settings, const data::Dataset& test);
+
 /// Number of samples whose tokens are those of a training sample, too.
 struct Copies {
   std::size_t validation = 0;

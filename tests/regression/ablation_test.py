@@ -261,14 +261,33 @@ class Ends(AblationTest, HeldBackTest):
 
         together([lambda case=case: refuse(*case) for case in cases])
 
-    def test_a_signal_or_the_time_limit_ends_it_without_a_file(self):
+    def test_a_signal_or_the_time_limit_leaves_a_checkpoint_and_no_file(self):
         run = ("ablation", "ablation.ini", "--quiet", "--train.epochs=100000")
-        ends = [self.stopped_at(("open", "out.h5.part"), signal.SIGTERM, *run), self.run_program(*run, "--run.time_limit=1e-6", ranks=2)]
-        for end, why in zip(ends, ("signal 15", "run.time_limit")):
+        for stop, why in ((lambda: self.stopped_at(("open", "out.h5.part"), signal.SIGTERM, *run), "signal 15"),
+                          (lambda: self.run_program(*run, "--run.time_limit=1e-6", ranks=2), "run.time_limit")):
+            end = stop()
             self.assertEqual(end.code, 4, end)
             self.assertIn(why, end.err)
-            self.assertIn("after 0 of 24 trainings; nothing was written", end.err)
-        self.assertFalse(os.path.exists(self.path("out.h5")))
+            self.assertIn("after 0 of 24 trainings, within the next; continue with --checkpoint.restart=auto", end.err)
+            self.assertFalse(os.path.exists(self.path("out.h5")))
+            os.remove(self.path("out.checkpoint.h5"))
+
+    def test_a_run_that_is_stopped_again_and_again_ends_with_the_bits_of_an_undisturbed_one(self):
+        run = ("ablation", "ablation.ini", "--quiet", "--ablation.models=pde", "--ablation.norm=none,pre", "--ablation.residual=on",
+               "--ablation.seeds=1,2", "--train.epochs=1", "--checkpoint.restart=auto")
+        whole = self.run_program(*run, "--output.file=whole.h5")
+        self.assertEqual(whole.code, 0, whole)
+        codes = []
+        while not codes or (codes[-1] == 4 and len(codes) < 100):
+            codes.append(self.run_program(*run, "--run.time_limit=1e-6").code)
+        self.assertEqual(codes, [4] * (4 * PER_EPOCH - 1) + [0])  # one step each, but for the last one
+        self.assert_same_numbers_of_files("whole.h5", "out.h5")
+
+    def assert_same_numbers_of_files(self, one, other):
+        first, second = self.open(one)["analysis/ablation"], self.open(other)["analysis/ablation"]
+        for variant in first:
+            for name in set(first[variant]) - {"seconds"}:
+                np.testing.assert_array_equal(first[f"{variant}/{name}"][...], second[f"{variant}/{name}"][...], err_msg=f"{variant}/{name}")
 
 
 if __name__ == "__main__":
