@@ -8,7 +8,7 @@
 #       for hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report),
 #       is skipped. --only names the stages that run: trainings, evolve, experiments, report; --seeds 1-3 is --seeds "1 2 3".
 #       A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
-#       When called again, results of the same deck, settings and models are not recomputed, and stopped trainings continue from their
+#       When called again, results of the same deck, settings and models are not recomputed, and what was stopped continues from its
 #       checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which the report
 #       takes together. In a SLURM job the ranks are its tasks. --list says of each stage what is finished and runs nothing, --validate
 #       has the program check what is not (jobscripts/study.sh, which makes jobs of the stages).
@@ -181,6 +181,7 @@ for name in "${experiments[@]}"; do
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds needs=trainings
   if [ "$name" = hessian ]; then own+=("${controls[@]}") inputs+=("${trained_controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds needs=-; fi # it trains its own models
+  own+=(--checkpoint.restart=auto)
   find_results "$name" "$name" "$name" "${own[@]}"
   stage_of "$name" "$name"
   if [ "$what" = run ]; then is_done || find_results "$name" "$name" "$name" "${own[@]}"; fi # with the file that was just written

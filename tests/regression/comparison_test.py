@@ -104,6 +104,67 @@ class Frame(CompareTest, HeldBackTest):
         self.assertFalse(os.path.exists(self.path("out.h5")))
 
 
+class Restart(CompareTest):
+    EXPERIMENTS = (("information_flow", ()), ("spectrum_of_states", ()), ("attention", ("--attention.matching=9",)),
+                   ("bottleneck", ("--bottleneck.epochs=0,2",)),
+                   ("gradient_flow", ("--gradient.jacobian_samples=2", "--gradient.steps=5", "--gradient.epochs=1")),
+                   ("perturbation", ("--perturbation.pgd_steps=2",)))
+
+    def stopped(self, experiment, *arguments, ranks=1, done=1):
+        """A run that ends after the next model; whether it was the last one."""
+        end = self.run_program(experiment, "--quiet", *ALL, *arguments, "--output.file=out.h5", "--checkpoint.restart=auto",
+                               "--run.time_limit=1e-6", ranks=ranks)
+        if end.code == 0:
+            return True
+        self.assert_refused(end, f"after {done} of 8 models; continue with --checkpoint.restart=auto", code=4)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+        return False
+
+    def assert_same_bits_of(self, one, other):
+        self.assertEqual(sorted(one), sorted(other))
+        for name in one:
+            if not name.endswith("seconds"):
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+    def test_a_comparison_that_is_stopped_after_every_model_has_the_bits_of_an_undisturbed_one(self):
+        whole = self.compare("information_flow", ranks=2, output="whole.h5")
+        done = 1
+        while not self.stopped("information_flow", ranks=2, done=done):
+            done += 1
+        self.assertEqual(done, 8)
+        self.assert_same_bits_of(whole, self.numbers("out.h5", "information_flow"))
+        self.assertEqual(dict(self.open("whole.h5")["analysis/information_flow"].attrs), dict(self.open("out.h5")["analysis/information_flow"].attrs))
+
+    def test_every_comparison_goes_on(self):
+        for experiment, more in self.EXPERIMENTS:
+            with self.subTest(experiment=experiment):
+                whole = self.compare(experiment, *more, output=f"{experiment}.h5")
+                self.assertFalse(self.stopped(experiment, *more))
+                found = self.compare(experiment, *more, "--checkpoint.restart=auto")
+                self.assert_same_bits_of(whole, found)
+                for name in ("out.h5", "out.checkpoint.h5"):
+                    os.remove(self.path(name))
+
+    def test_on_another_number_of_ranks_it_differs_by_round_off(self):
+        whole = self.compare("information_flow", output="whole.h5")
+        self.assertFalse(self.stopped("information_flow"))
+        self.assert_same_numbers(whole, self.compare("information_flow", "--checkpoint.restart=auto", ranks=3))
+
+    def test_a_checkpoint_of_other_settings_or_models_is_refused(self):
+        self.write("train.ini", TRAIN_DECK)
+        run = ("information_flow", "--quiet", *MODELS, "--models.seeds=1", "--models.inherited=2", "--output.file=out.h5")
+        self.assertEqual(self.run_program(*run, "--run.time_limit=1e-6").code, 4)
+        self.assert_refused(self.run_program(*run), "checkpoint.restart", "out.checkpoint.h5")
+        again = (*run, "--checkpoint.restart=auto")
+        self.assert_refused(self.run_program(*again, "--samples.count=39"), "samples.count", "out.checkpoint.h5")
+        end = self.run_program("train", "train.ini", "--quiet", "--run.seed=1", "--model.seed=7", "--output.file=models/transformer_1.h5",
+                               "--output.overwrite=true")
+        self.assertEqual(end.code, 0, end)
+        for ranks in (1, 3):
+            self.assert_refused(self.run_program(*again, ranks=ranks), "out.checkpoint.h5",
+                                "models.transformer = models/transformer_1.h5 is no longer the file")
+
+
 class KnownAnswers(CompareTest):
     ONE_CELL = MODELS + ("--models.inherited=1",)
 
