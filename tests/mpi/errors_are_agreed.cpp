@@ -123,6 +123,22 @@ TEST(Collectively, each_rank_keeps_its_own_result) {
   EXPECT_EQ(result, "before");
 }
 
+TEST(RankFailure, goes_on_with_the_messages_that_others_wait_for_and_throws_at_the_end) {
+  RankFailure failure;
+  int attempts = 0, sum = 0;
+  for (int round = 0; round < 3; ++round) {
+    failure.attempt([&] {
+      ++attempts;
+      if (round == 1 && world_rank() == world_size() - 1) throw NumericalFailure("only the last rank");
+    });
+    const int one = 1;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);  // all ranks take part in every round
+    EXPECT_EQ(sum, world_size());
+  }
+  EXPECT_EQ(attempts, world_rank() == world_size() - 1 ? 2 : 3);  // nothing is attempted after a failure
+  EXPECT_EQ(thrown_by([&] { failure.share(MPI_COMM_WORLD); }), "NumericalFailure 3 only the last rank");
+}
+
 // Compares the texts of all ranks with that of rank 0.
 bool same_on_every_rank(const std::string& text) {
   unsigned long long length = text.size();
