@@ -1,19 +1,18 @@
 #include "drivers/scaling/scaling_experiment.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "base/mpi.hpp"
 #include "base/phases.hpp"
-#include "base/progress.hpp"
-#include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/run_frame.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/scaling/scaling_record.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
+#include "drivers/study/study.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
@@ -63,25 +62,47 @@ void declare_scaling(Options& options) {
   declare_data_options(options);
   options.declare_when(When{"scaling.workload", "evolve"}, declare_evolution);
   options.declare_when(When{"scaling.workload", "train"}, declare_training);
-  declare(output_option("scaling.h5"));
-  declare(overwrite_option());
   declare(seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));
-  declare(time_limit_option("wall time after which the run ends without a result; 0: none"));
+  declare_study_run(options, "scaling.h5");
 }
 
 namespace {
 
-class ScalingExperiment final : public Experiment {
+const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a checkpoint"};
+
+/// One place: all repetitions, since steps follow each other.
+class Scaling final : public Study {
  public:
-  ScalingExperiment(const Settings& settings, const RunContext& context)
+  Scaling(const Settings& settings, MPI_Comm comm)
       : settings_(settings),
-        context_(context),
-        scaled_(scaled(settings, mpi::size(context.comm))),
-        workload_(make_workload(scaled_, context.comm)) {}
+        comm_(comm),
+        scaled_(scaled(settings, mpi::size(comm))),
+        workload_(make_workload(scaled_, comm)) {}
   std::string describe() const override;
-  Report run() override;
+  std::string root() const override { return scaling::group; }
+  std::vector<Place> places() const override { return {{.group = "", .name = "all repetitions"}}; }
+  std::string unit() const override { return "workloads"; }
+  int ranks_of_place() const override { return all_ranks; }
+  std::vector<io::Variable> measures() const override { return {}; }
+  std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes}; }
+  void begin(StudyRecord&) override {}
+  /// Times the repetitions that are left, after untimed steps.
+  void measure(const Place& place, Results& to) override;
+  bool half_way() const override { return timing_ && timed_.count() > 0; }
+  void save(io::CheckpointWriter& file) const override { timed_.save(file); }
+  void load(const Place&, const io::CheckpointReader& file) override {
+    timed_.load(file);
+    timing_ = true;
+  }
+  /// Measures the machine, and adds everything.
+  bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
+  std::string summary(const Findings&) const override { return timed_.summary(); }
 
  private:
+  /// All repetitions of all ranks, one after the other.
+  io::Variable repetitions() const {
+    return {"repetitions", {"extent_" + std::to_string(timed_.numbers())}, "", "work of all repetitions"};
+  }
   /// Work of this rank since begin_repetition; writes the checkpoint.
   Repetition end_repetition();
   /// Base name for checkpoints that leaves those of other runs untouched.
@@ -91,25 +112,26 @@ class ScalingExperiment final : public Experiment {
   /// Lets all ranks start counting together. Collective.
   void begin_repetition() const;
 
-  Settings settings_;
-  RunContext context_;
-  RunFrame frame_{settings_, context_};
+  const Settings& settings_;
+  MPI_Comm comm_;
   Settings scaled_;  ///< settings scaled to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
+  ScalingRecord timed_{settings_, comm_, *workload_};
+  bool timing_ = false;  ///< true while the place is measured
 };
 
-std::string ScalingExperiment::describe() const {
+std::string Scaling::describe() const {
   return workload_->describe() + "\n" + settings_.word("scaling.mode") + " scaling over " +
          settings_.word("scaling.over") + ": " + std::to_string(settings_.integer("scaling.repetitions")) +
          " times " + std::to_string(settings_.integer("scaling.steps")) + " steps";
 }
 
-void ScalingExperiment::begin_repetition() const {
-  check_mpi(MPI_Barrier(context_.comm));
+void Scaling::begin_repetition() const {
+  check_mpi(MPI_Barrier(comm_));
   reset_work_counts();
 }
 
-Repetition ScalingExperiment::end_repetition() {
+Repetition Scaling::end_repetition() {
   Repetition repetition{.work = work_counts(), .checkpoint_seconds = 0};
   begin_repetition();
   workload_->save(trial());
@@ -117,49 +139,54 @@ Repetition ScalingExperiment::end_repetition() {
   return repetition;
 }
 
-double ScalingExperiment::remove_checkpoints() const {
+double Scaling::remove_checkpoints() const {
   const auto last = io::checkpoint_path(trial());
   double bytes = 0;
-  collectively(context_.comm, [&] {
-    if (!mpi::is_root(context_.comm)) return;
+  collectively(comm_, [&] {
+    if (!mpi::is_root(comm_)) return;
     if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
     for (const auto& path : {last, io::previous_checkpoint_path(trial())}) std::filesystem::remove(path);
   });
-  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, context_.comm));
+  check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, comm_));
   return bytes;
 }
 
-Report ScalingExperiment::run() {
-  frame_.begin();
-  auto claim = frame_.claim();
-  frame_.announce(*this);
-  ScalingRecord record(settings_, context_, *workload_);
-  record.measure_machine();
-
-  const long warm_up = settings_.integer("scaling.warm_up"), steps = settings_.integer("scaling.steps");
-  const long total = warm_up + steps * settings_.integer("scaling.repetitions");
-  Progress progress = frame_.progress(static_cast<double>(total), "steps");
+void Scaling::measure(const Place&, Results& to) {
+  const long warm_up = settings_.integer("scaling.warm_up"), steps = settings_.integer("scaling.steps"),
+             wanted = settings_.integer("scaling.repetitions");
+  // One at least: it tells the size of a checkpoint.
+  const long total = warm_up + steps * std::max(1L, wanted - timed_.count());
   long step = 0;
   bool stopped = false;
+  timing_ = true;
   workload_->run([&] {
     ++step;
     if (step < warm_up || (step - warm_up) % steps != 0) return true;
-    if (step > warm_up) record.add(end_repetition());
-    progress.update(static_cast<double>(step));
-    stopped = step < total && frame_.asked_to_stop();
+    if (step > warm_up) {
+      const auto repetition = end_repetition();
+      if (timed_.count() < wanted) timed_.add(repetition);
+    }
+    stopped = step < total && !to.go_on(static_cast<double>(timed_.count()) / static_cast<double>(wanted),
+                                        std::to_string(timed_.count()) + " done");
     begin_repetition();
     return step < total && !stopped;
   });
-  progress.finish();
-  record.set_checkpoint_bytes(remove_checkpoints());
-  if (stopped)
-    return frame_.stopped("after " + std::to_string(step) + " of " + std::to_string(total) + " steps",
-                          "nothing was written; start the run again");
-  if (step < total)
+  timed_.set_checkpoint_bytes(remove_checkpoints());
+  if (!stopped && step < total)
     throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
                    " steps: raise evolve.time, or reduce scaling.steps or scaling.repetitions");
-  const auto measured = record.finish(std::move(claim));
-  return {ExitCode::done, measured + "\nwritten to " + settings_.word("output.file")};
+  if (stopped) return;
+  timing_ = false;
+  to.put(repetitions(), timed_.packed());
+  to.put(checkpoint_bytes, {timed_.checkpoint_bytes()});
+}
+
+bool Scaling::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
+  timed_.unpack(found.at(0, repetitions()));
+  timed_.set_checkpoint_bytes(found.at(0, checkpoint_bytes).front());
+  timed_.measure_machine();
+  timed_.add_to(record);
+  return true;
 }
 
 }  // namespace
@@ -168,10 +195,10 @@ void describe_scaling(io::Description& description) {
   using namespace scaling;
   io::describe_archive(description);
   description.variables("/", {repetition, message_bytes});
-  description.attributes(group,
-                         {study,       workload, mode,          over,       precision, nodes,  ranks_depth,
-                          ranks_token, groups,   micro_batches, layers,     cells,     tokens, samples,
-                          width,       ffn,      heads,         parameters, steps,     flops,  statistics});
+  description.attributes(
+      group, {scaling::study, workload, mode,          over,       precision, nodes,  ranks_depth,
+              ranks_token,    groups,   micro_batches, layers,     cells,     tokens, samples,
+              width,          ffn,      heads,         parameters, steps,     flops,  statistics});
   description.variables(group, {step_seconds, flop_rate, peak_flop_rate, memory});
   description.variables(names::in(group, "<phase>"), {phase_seconds});
   description.attributes(names::in(group, "<phase>"), {messages, bytes});
@@ -179,7 +206,8 @@ void describe_scaling(io::Description& description) {
 }
 
 std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context) {
-  return std::make_unique<ScalingExperiment>(settings, context);
+  return make_study(settings, context,
+                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Scaling>(s, comm); });
 }
 
 }  // namespace fluxformer

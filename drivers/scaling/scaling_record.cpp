@@ -12,10 +12,7 @@
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "drivers/common/run_attributes.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
-#include "io/archive_writer.hpp"
-#include "io/layout.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
@@ -101,57 +98,45 @@ std::vector<double> sum_times(const std::vector<double>& bytes, MPI_Comm comm) {
   });
 }
 
+// Items of a checkpoint: the repetitions so far, and on how many ranks and of how many steps they are.
+constexpr io::WholeItem ranks_then{"repetition_ranks", 1}, steps_then{"repetition_steps", 1};
+constexpr io::NumbersItem repetitions_so_far{"repetitions"};
+constexpr Index numbers_of_repetition = 3 * static_cast<Index>(phase_names.size()) + 2;  // of a rank
+
+/// A variable of a phase: its name in the file is <phase>/<name>.
+io::Variable in_phase(std::size_t phase, io::Variable variable) {
+  variable.name = std::string(phase_names[phase]) + '/' + variable.name;
+  return variable;
+}
+
+io::Variable in_machine(io::Variable variable) {
+  variable.name = "machine/" + variable.name;
+  return variable;
+}
+
 }  // namespace
 
-/// The output file, with paths relative to /scaling.
-class ScalingFile {
- public:
-  ScalingFile(const Settings& settings, const RunContext& context, std::unique_ptr<io::PartFile> claim)
-      : archive_(std::move(claim)) {
-    for (const auto& [name, value] : run_attributes(settings, context)) archive_.attribute(name, value);
-  }
-  void attribute(const io::Attribute& attribute, const io::AttributeValue& value) {
-    archive_.attribute(attribute, value, scaling::group);
-  }
-  void attribute_of(const std::string& phase, const io::Attribute& attribute, double value) {
-    archive_.attribute(attribute, value, in(phase));
-  }
-  void axis(const io::Variable& axis, const std::vector<double>& values) { archive_.axis(axis, values); }
-  void write(const io::Variable& variable, const std::vector<double>& values) {
-    archive_.write(scaling::group, variable, values);
-  }
-  void write_in(const std::string& group, const io::Variable& variable, const std::vector<double>& values) {
-    archive_.write(in(group), variable, values);
-  }
-  void finish() { archive_.finish(names::done); }
-
- private:
-  static std::string in(const std::string& name) { return names::in(scaling::group, name); }
-  io::ArchiveWriter archive_;
-};
-
-ScalingRecord::ScalingRecord(const Settings& settings, const RunContext& context,
-                             const ScalingWorkload& workload)
+ScalingRecord::ScalingRecord(const Settings& settings, MPI_Comm comm, const ScalingWorkload& workload)
     : settings_(settings),
-      context_(context),
+      comm_(comm),
       workload_(workload),
       steps_(static_cast<double>(settings.integer("scaling.steps"))) {}
 
 void ScalingRecord::add(const Repetition& mine) {
   static_assert(std::is_trivially_copyable_v<Repetition>);
-  auto& all = repetitions_.emplace_back(static_cast<std::size_t>(mpi::size(context_.comm)));
-  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, context_.comm));
+  auto& all = repetitions_.emplace_back(static_cast<std::size_t>(mpi::size(comm_)));
+  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm_));
 }
 
 void ScalingRecord::measure_machine() {
   if (!settings_.flag("scaling.machine")) return;
   const double peak = precision_of(settings_) == Precision::float64
-                          ? product_rate<double>(product_side, context_.comm)
-                          : product_rate<float>(product_side, context_.comm);
-  peak_ = gathered(peak, context_.comm);
+                          ? product_rate<double>(product_side, comm_)
+                          : product_rate<float>(product_side, comm_);
+  peak_ = gathered(peak, comm_);
   for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
-  message_seconds_ = message_times(sizes_, context_.comm);
-  sum_seconds_ = sum_times(sizes_, context_.comm);
+  message_seconds_ = message_times(sizes_, comm_);
+  sum_seconds_ = sum_times(sizes_, comm_);
 }
 
 template <class Number>
@@ -172,17 +157,69 @@ std::vector<double> ScalingRecord::sums(Number&& number) const {
   return result;
 }
 
-void ScalingRecord::describe_problem(ScalingFile& file) const {
+long ScalingRecord::numbers() const {
+  return settings_.integer("scaling.repetitions") * mpi::size(comm_) * numbers_of_repetition;
+}
+
+std::vector<double> ScalingRecord::packed() const {
+  std::vector<double> all;
+  for (const auto& ranks : repetitions_)
+    for (const auto& one : ranks) {
+      for (const auto& phase : one.work.phases)
+        all.insert(all.end(),
+                   {phase.seconds, static_cast<double>(phase.messages), static_cast<double>(phase.bytes)});
+      all.insert(all.end(), {one.work.flops, one.checkpoint_seconds});
+    }
+  return all;
+}
+
+void ScalingRecord::unpack(const std::vector<double>& numbers) {
+  repetitions_.clear();
+  auto at = numbers.begin();
+  while (at != numbers.end()) {
+    for (auto& one : repetitions_.emplace_back(static_cast<std::size_t>(mpi::size(comm_)))) {
+      for (auto& phase : one.work.phases) {
+        phase.seconds = *at++;
+        phase.messages = static_cast<std::uint64_t>(*at++);
+        phase.bytes = static_cast<std::uint64_t>(*at++);
+      }
+      one.work.flops = *at++;
+      one.checkpoint_seconds = *at++;
+    }
+  }
+}
+
+void ScalingRecord::save(io::CheckpointWriter& file) const {
+  file.put(ranks_then, static_cast<long>(mpi::size(comm_)));
+  file.put(steps_then, settings_.integer("scaling.steps"));
+  file.put(repetitions_so_far, packed());
+}
+
+void ScalingRecord::load(const io::CheckpointReader& file) {
+  const long ranks = file.integer(ranks_then), steps = file.integer(steps_then);
+  if (ranks != mpi::size(comm_) || steps != settings_.integer("scaling.steps"))
+    throw BadInput(file.called() + ": was timed on " + std::to_string(ranks) +
+                   " rank(s), with scaling.steps = " + std::to_string(steps) + "; times do not mix");
+  unpack(file.rows(repetitions_so_far, numbers_of_repetition * ranks));
+  // The deck may ask for fewer by now.
+  const auto wanted = static_cast<std::size_t>(settings_.integer("scaling.repetitions"));
+  repetitions_.resize(std::min(repetitions_.size(), wanted));
+}
+
+void ScalingRecord::describe_problem(StudyRecord& record) const {
+  const auto note = [&](const io::Attribute& attribute, const io::AttributeValue& value) {
+    record.note("", attribute, value);
+  };
   const auto size = workload_.size();
   const auto& model = workload_.model();
   const auto& workload = settings_.word("scaling.workload");
   const auto& study = settings_.word("scaling.study");
-  file.attribute(scaling::study, study.empty() ? workload : study);
-  file.attribute(scaling::workload, workload);
-  file.attribute(scaling::mode, settings_.word("scaling.mode"));
-  file.attribute(scaling::over, settings_.word("scaling.over"));
-  file.attribute(scaling::precision, settings_.word("run.precision"));
-  file.attribute(scaling::nodes, nodes_of(context_.comm));
+  note(scaling::study, study.empty() ? workload : study);
+  note(scaling::workload, workload);
+  note(scaling::mode, settings_.word("scaling.mode"));
+  note(scaling::over, settings_.word("scaling.over"));
+  note(scaling::precision, settings_.word("run.precision"));
+  note(scaling::nodes, nodes_of(comm_));
   const std::pair<io::Attribute, long> numbers[] = {{scaling::ranks_depth, size.ranks_depth},
                                                     {scaling::ranks_token, size.ranks_token},
                                                     {scaling::groups, size.groups},
@@ -196,56 +233,64 @@ void ScalingRecord::describe_problem(ScalingFile& file) const {
                                                     {scaling::heads, model.attention.heads},
                                                     {scaling::parameters, size.parameters},
                                                     {scaling::steps, settings_.integer("scaling.steps")}};
-  for (const auto& [name, value] : numbers) file.attribute(name, value);
-  file.attribute(scaling::statistics, std::string("least median greatest"));
+  for (const auto& [name, value] : numbers) note(name, value);
+  note(scaling::statistics, std::string("least median greatest"));
 }
 
-void ScalingRecord::write_phase(ScalingFile& file, std::size_t p) const {
+void ScalingRecord::add_phase(StudyRecord& record, std::size_t p) const {
   const bool output = p == static_cast<std::size_t>(Phase::output);
   std::vector<double> seconds;
   for (const auto& row : of_all([&](const Repetition& r) {
          return output ? r.checkpoint_seconds : r.work.phases[p].seconds / steps_;
        }))
     for (const double one : least_median_greatest(row)) seconds.push_back(one);
-  file.write_in(phase_names[p], scaling::phase_seconds, seconds);
+  record.add(Place{}, in_phase(p, scaling::phase_seconds), seconds);
   const auto number = [&](auto member) {
     return median(sums([&](const Repetition& r) { return static_cast<double>(r.work.phases[p].*member); }));
   };
-  file.attribute_of(phase_names[p], scaling::messages, output ? 0.0 : number(&PhaseCount::messages));
-  file.attribute_of(phase_names[p], scaling::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
+  record.note(phase_names[p], scaling::messages, output ? 0.0 : number(&PhaseCount::messages));
+  record.note(phase_names[p], scaling::bytes, output ? checkpoint_bytes_ : number(&PhaseCount::bytes));
 }
 
-void ScalingRecord::write_machine(ScalingFile& file) const {
-  file.write(scaling::peak_flop_rate, least_median_greatest(peak_));
-  file.axis(scaling::message_bytes, sizes_);
-  file.write_in("machine", scaling::message_seconds, message_seconds_);
-  file.write_in("machine", scaling::sum_seconds, sum_seconds_);
+void ScalingRecord::add_machine(StudyRecord& record) const {
+  record.add(Place{}, scaling::peak_flop_rate, least_median_greatest(peak_));
+  record.axis(scaling::message_bytes, sizes_);
+  record.add(Place{}, in_machine(scaling::message_seconds), message_seconds_);
+  record.add(Place{}, in_machine(scaling::sum_seconds), sum_seconds_);
 }
 
-std::string ScalingRecord::finish(std::unique_ptr<io::PartFile> claim) {
-  const std::size_t repetitions = repetitions_.size();
-  const auto flops = sums(
-      [](const Repetition& r) { return r.work.flops; });  // for each repetition: steps of padded texts differ
-  std::vector<double> step, rate, count(repetitions);
-  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); })) {
-    step.push_back(std::ranges::max(row) / steps_);
-    rate.push_back(flops[rate.size()] / step.back() / static_cast<double>(row.size()));
-  }
-  std::iota(count.begin(), count.end(), 1);
+std::vector<double> ScalingRecord::step_seconds() const {
+  std::vector<double> seconds;
+  for (const auto& row : of_all([](const Repetition& r) { return r.work.seconds(); }))
+    seconds.push_back(std::ranges::max(row) / steps_);
+  return seconds;
+}
 
-  ScalingFile file(settings_, context_, std::move(claim));
-  describe_problem(file);
-  file.attribute(scaling::flops, median(flops));
-  file.axis(scaling::repetition, count);
-  file.write(scaling::step_seconds, step);
-  file.write(scaling::flop_rate, rate);
-  file.write(scaling::memory, least_median_greatest(gathered(memory_high_water(), context_.comm)));
-  for (std::size_t p = 0; p < phase_names.size(); ++p) write_phase(file, p);
-  if (!peak_.empty()) write_machine(file);
-  file.finish();
+std::vector<double> ScalingRecord::flop_rates() const {
+  // For each repetition: steps of padded texts differ.
+  auto rates = sums([](const Repetition& r) { return r.work.flops; });
+  const auto step = step_seconds();
+  for (std::size_t k = 0; k < rates.size(); ++k)
+    rates[k] = rates[k] / step[k] / static_cast<double>(repetitions_[k].size());
+  return rates;
+}
 
+void ScalingRecord::add_to(StudyRecord& record) const {
+  describe_problem(record);
+  record.note("", scaling::flops, median(sums([](const Repetition& r) { return r.work.flops; })));
+  record.axis(scaling::repetition, 1, count());
+  record.add(Place{}, scaling::step_seconds, step_seconds());
+  record.add(Place{}, scaling::flop_rate, flop_rates());
+  record.add(Place{}, scaling::memory, least_median_greatest(gathered(memory_high_water(), comm_)));
+  for (std::size_t p = 0; p < phase_names.size(); ++p) add_phase(record, p);
+  if (!peak_.empty()) add_machine(record);
+}
+
+std::string ScalingRecord::summary() const {
+  const auto flops = sums([](const Repetition& r) { return r.work.flops; });
+  const auto step = step_seconds(), rate = flop_rates();
   std::ostringstream text;
-  text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions
+  text << std::setprecision(3) << "a step: " << 1e3 * median(step) << " ms (median of " << repetitions_.size()
        << "), " << median(flops) / 1e9 << " Gflop, " << median(rate) / 1e9 << " Gflop/s per rank";
   if (!peak_.empty())
     text << ", " << 100 * median(rate) / median(peak_) << " % of the rate of a large matrix product";

@@ -2,15 +2,15 @@
 
 // The measurements of `scaling` from all ranks, and its output file.
 
-#include <memory>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/phases.hpp"
 #include "base/settings.hpp"
-#include "drivers/common/experiment.hpp"
 #include "drivers/scaling/scaling_workload.hpp"
-#include "io/part_file.hpp"
+#include "drivers/study/study_record.hpp"
+#include "io/checkpoint.hpp"
 
 namespace fluxformer {
 
@@ -20,22 +20,35 @@ struct Repetition {
   double checkpoint_seconds;  ///< time of the checkpoint after them, s
 };
 
-class ScalingFile;
-
-/// The repetitions of all ranks, the properties of the machine, and the file made of both.
+/// The repetitions of all ranks, the properties of the machine, and what a file holds of both.
 class ScalingRecord {
  public:
   /// Starts an empty record; all arguments are borrowed.
-  ScalingRecord(const Settings& settings, const RunContext& context, const ScalingWorkload& workload);
+  ScalingRecord(const Settings& settings, MPI_Comm comm, const ScalingWorkload& workload);
 
+  /// Number of repetitions so far.
+  long count() const { return std::ssize(repetitions_); }
   /// Adds a repetition of all ranks. Collective.
   void add(const Repetition& mine);
   /// Measures the machine if scaling.machine is set. Collective.
   void measure_machine();
   /// Sets the size of a checkpoint in bytes.
   void set_checkpoint_bytes(double bytes) { checkpoint_bytes_ = bytes; }
-  /// Writes output.file, claimed by `claim`, and returns a summary of a few lines. Collective.
-  std::string finish(std::unique_ptr<io::PartFile> claim);
+  double checkpoint_bytes() const { return checkpoint_bytes_; }
+  /// All repetitions as numbers, and back.
+  std::vector<double> packed() const;
+  void unpack(const std::vector<double>& numbers);
+  /// How many numbers `packed` has for all repetitions of the deck.
+  long numbers() const;
+  /// Adds everything to the file's record. Collective.
+  void add_to(StudyRecord& record) const;
+  /// A summary of a few lines.
+  std::string summary() const;
+
+  /// Writes and reads the repetitions so far. BadInput for those of another number of ranks or steps.
+  /// Collective.
+  void save(io::CheckpointWriter& file) const;
+  void load(const io::CheckpointReader& file);
 
  private:
   /// Values of `number` for each repetition and rank, [repetition][rank].
@@ -44,12 +57,15 @@ class ScalingRecord {
   /// Sums of `number` over ranks, per step, for each repetition.
   template <class Number>
   std::vector<double> sums(Number&& number) const;
-  void describe_problem(ScalingFile& file) const;
-  void write_phase(ScalingFile& file, std::size_t phase) const;
-  void write_machine(ScalingFile& file) const;
+  /// Wall time of a step on the slowest rank, and flops over it and the number of ranks, by repetition.
+  std::vector<double> step_seconds() const;
+  std::vector<double> flop_rates() const;
+  void describe_problem(StudyRecord& record) const;
+  void add_phase(StudyRecord& record, std::size_t phase) const;
+  void add_machine(StudyRecord& record) const;
 
   const Settings& settings_;
-  const RunContext& context_;
+  MPI_Comm comm_;
   const ScalingWorkload& workload_;
   double steps_;                                      // steps in a repetition
   std::vector<std::vector<Repetition>> repetitions_;  // work by repetition and rank

@@ -51,7 +51,6 @@ void declare_study_run(Options& options, const std::string& file) {
 
 namespace {
 
-constexpr const char* advice = "continue with --checkpoint.restart=auto";
 // Items of a checkpoint beside the results: a digest for each of the sources, and whether the place after the
 // finished ones has begun.
 constexpr const char* digests_of_sources = "sources";
@@ -82,13 +81,19 @@ class StudyExperiment final : public Experiment {
   /// as it is when a place fails. Collective.
   bool measure_all();
   void checkpoint();
+  /// True if there is something that a checkpoint can keep.
+  bool has_results() const { return found_.count() > 0 || study_->half_way(); }
+  Report stopped(const std::string& after) const {
+    return frame_.stopped(after, has_results() ? "continue with --checkpoint.restart=auto"
+                                               : "nothing was written; start the run again");
+  }
   std::string after() const;
 
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
   std::unique_ptr<Study> study_;
-  StudyRecord record_{settings_, context_};
+  StudyRecord record_{settings_, context_, study_->root()};
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
@@ -148,7 +153,7 @@ bool StudyExperiment::go_on(Progress& progress, double share, const std::string&
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (!stopped_ && frame_.due(checkpoints_)) checkpoint();
+  if (!stopped_ && frame_.due(checkpoints_) && has_results()) checkpoint();
   return !stopped_;
 }
 
@@ -207,12 +212,12 @@ bool StudyExperiment::measure_all() {
       whole = advance(progress);
     } catch (const Error&) {
       progress.finish();
-      if (found_.count() > 0 || study_->half_way()) checkpoint();
+      if (has_results()) checkpoint();
       throw;
     }
     if (!whole || (found_.count() < places.size() && frame_.asked_to_stop())) {
       progress.finish();
-      checkpoint();
+      if (has_results()) checkpoint();
       return false;
     }
     if (frame_.due(checkpoints_)) checkpoint();
@@ -235,14 +240,14 @@ Report StudyExperiment::run() {
               << study_->unit() << '\n';
   frame_.announce(*this);
   const Stopwatch measuring;
-  if (!measure_all()) return frame_.stopped(after(), advice);
+  if (!measure_all()) return stopped(after());
   for (std::size_t k = 0; k < found_.count(); ++k)
     for (const auto& variable : measures)
       for (const auto& [name, values] : found_.of(k).results)
         if (name == variable.name) record_.add(found_.places()[k], variable, values);
   if (!study_->conclude(found_, frame_, record_)) {
     checkpoint();
-    return frame_.stopped("after all " + study_->unit(), advice);
+    return stopped("after all " + study_->unit());
   }
   frame_.add_seconds("measure", measuring.seconds());
   record_.finish(std::move(claim), frame_.parts());

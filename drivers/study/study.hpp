@@ -31,6 +31,8 @@ class Study {
   virtual ~Study() = default;
   /// Text that --validate prints: what would be measured, in a few lines.
   virtual std::string describe() const = 0;
+  /// The group of the file that holds all others; "" for /analysis/<experiment>.
+  virtual std::string root() const { return {}; }
   /// All places, in the order in which they are measured.
   virtual std::vector<Place> places() const = 0;
   /// The word for places in messages.

@@ -13,15 +13,6 @@
 namespace fluxformer {
 namespace {
 
-/// Variable over seeds whose axes are those of a group: its name in the place of <model>.
-io::Variable over_seeds(io::Variable measure, const std::string& group) {
-  const std::string place = "<model>";
-  for (auto& axis : measure.axes)
-    if (const auto at = axis.find(place); at != std::string::npos) axis.replace(at, place.size(), group);
-  measure.axes.insert(measure.axes.begin(), axes::seed.name);
-  return measure;
-}
-
 /// Calls use(k) for the places k, in rising order, that have the given indices (-1: any) in a row-major array.
 template <class Use>
 void for_each_within(const std::vector<std::size_t>& sizes, const std::vector<long>& index, Use&& use,
@@ -50,8 +41,16 @@ void study::describe(io::Description& description, const std::string& experiment
   description.variables(model, measures);
 }
 
+io::Variable StudyRecord::over_seeds(io::Variable measure, const std::string& group) const {
+  const std::string place = "<model>";
+  for (auto& axis : measure.axes)
+    if (const auto at = axis.find(place); at != std::string::npos) axis.replace(at, place.size(), group);
+  if (sizes_.contains(axes::seed.name)) measure.axes.insert(measure.axes.begin(), axes::seed.name);
+  return measure;
+}
+
 std::string StudyRecord::group(const std::string& name) const {
-  const auto whole = names::in(names::analysis, context_.experiment);
+  const auto whole = root_.empty() ? names::in(names::analysis, context_.experiment) : root_;
   return name.empty() ? whole : names::in(whole, name);
 }
 

@@ -58,8 +58,10 @@ struct Place {
 /// first axis. Members are not collective except `finish`; all ranks add the same.
 class StudyRecord {
  public:
-  /// Starts an empty record; both arguments are borrowed.
-  StudyRecord(const Settings& settings, const RunContext& context) : settings_(settings), context_(context) {}
+  /// Starts an empty record; the first two arguments are borrowed. `root`: the group of the experiment, ""
+  /// for /analysis/<experiment>.
+  StudyRecord(const Settings& settings, const RunContext& context, std::string root = {})
+      : settings_(settings), context_(context), root_(std::move(root)) {}
 
   /// Adds a coordinate.
   void axis(const io::Variable& coordinate, std::vector<double> values);
@@ -104,10 +106,14 @@ class StudyRecord {
     io::AttributeValue value;
   };
   std::string group(const std::string& name) const;
+  /// Variable over seeds, if the study has them, whose axes are those of a group: its name in the place of
+  /// <model>.
+  io::Variable over_seeds(io::Variable measure, const std::string& group) const;
   std::size_t size(const std::string& axis, const std::string& measure) const;
 
   const Settings& settings_;
   const RunContext& context_;
+  std::string root_;
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // sizes of axes, by name
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by group and name

@@ -8,8 +8,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
+from held_back import HeldBackTest  # noqa: E402
 from program import ROOT, TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 LAYERS, TOKENS, SAMPLES, WIDTH, FFN, HEADS = 16, 24, 2, 8, 12, 2
@@ -232,6 +234,20 @@ class ScalingTest(ProgramTest):
         refused("evolve.ini", "--evolve.time=3", parts=["raise evolve.time"], ranks=1)
         self.scaling("evolve.ini", output="there.h5")
         refused("evolve.ini", "--output.file=there.h5", parts=["there.h5", "output.overwrite"], ranks=1)
+
+
+class Restart(ScalingTest, HeldBackTest):
+    def test_a_study_that_is_stopped_goes_on_with_the_repetitions_that_are_left(self):
+        run = ("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=3", "--scaling.machine=false", "--checkpoint.every=1e-6")
+        ended = self.killed_at(("rename", "out.checkpoint.previous.h5"), *run)  # before it makes room for the second checkpoint
+        self.assertNotEqual(ended.code, 0)
+        with h5py.File(self.path("out.checkpoint.h5")) as file:
+            self.assertEqual(file["state/repetitions"].size, 20)  # one repetition of one rank: 6 phases x 3 numbers, and 2
+        other = self.run_program(*run, "--checkpoint.restart=auto", ranks=2)
+        self.assert_refused(other, "times do not mix")
+        end = self.run_program(*run, "--checkpoint.restart=auto")
+        self.assertEqual(end.code, 0, end)
+        self.assertEqual(self.open("out.h5")["scaling/step_seconds"].shape, (3,))
 
 
 if __name__ == "__main__":
