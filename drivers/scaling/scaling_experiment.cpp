@@ -172,11 +172,11 @@ void Scaling::measure(const Place&, Results& to) {
     return step < total && !stopped;
   });
   timed_.set_checkpoint_bytes(remove_checkpoints());
-  if (!stopped && step < total)
-    throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
-                   " steps: raise evolve.time, or reduce scaling.steps or scaling.repetitions");
   if (stopped) return;
   timing_ = false;
+  if (step < total)
+    throw BadInput("the run ended after " + std::to_string(step) + " of " + std::to_string(total) +
+                   " steps: raise evolve.time, or reduce scaling.steps or scaling.repetitions");
   to.put(repetitions(), timed_.packed());
   to.put(checkpoint_bytes, {timed_.checkpoint_bytes()});
 }
