@@ -11,10 +11,10 @@
 #include "analysis/attention/layer_attention.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compare_options.hpp"
 #include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
-#include "drivers/compare/untrained.hpp"
 
 namespace fluxformer {
 namespace {

@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/deck.hpp"
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "io/archive_reader.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 #include "model/depth_march.hpp"
+#include "model/initialise.hpp"
 #include "model/model_file.hpp"
 #include "model/model_variables.hpp"
 
@@ -267,6 +270,84 @@ void ComparedModels::require_epochs(const std::vector<long>& epochs) const {
   for (std::size_t k = 0; k < seeds_.size(); ++k)
     for (const auto& name : names_)
       for (const long epoch : epochs) after_epoch(k, name, epoch);
+}
+
+ModelOrigin::ModelOrigin(const io::ArchiveReader& file) : file_(file.called()) {
+  trained_ = file.has_attribute(names::experiment) && file.text(names::experiment) == "train";
+  if (file.has_attribute(names::status)) status_ = file.text(names::status);
+  if (!trained_ || !file.has_attribute(names::settings)) return;
+  for (const auto& [name, value] : read_deck(file.text(names::settings), file.called()))
+    settings_[name] = value;
+}
+
+std::string ModelOrigin::value(const std::string& key) const {
+  const auto found = settings_.find(key);
+  return found == settings_.end() ? std::string() : found->second;
+}
+
+double ModelOrigin::number(const std::string& key) const {
+  Option of_key;
+  of_key.name = key;
+  of_key.fallback = 0.0;
+  try {
+    return std::get<double>(parse_value(of_key, value(key)));
+  } catch (const BadInput& e) {
+    throw BadInput(file_ + ": its settings: " + e.what());
+  }
+}
+
+std::optional<ModelOrigin::Coefficients> ModelOrigin::starting_coefficients() const {
+  if (!value("model.file").empty()) return {};
+  for (const char* key : {"equation.kappa", "equation.alpha", "equation.rho"})
+    if (value(key).empty()) return {};
+  return Coefficients{number("equation.kappa"), number("equation.alpha"), number("equation.rho")};
+}
+
+std::string ModelOrigin::text() const {
+  if (!trained_) return "not known";
+  auto text = "trained, seed " + value("run.seed");
+  if (distilled())
+    text += "; distilled from " + value("distill.teacher") + ", hidden " + value("distill.hidden") +
+            ", attention " + value("distill.attention");
+  return text;
+}
+
+void ModelOrigin::require_comparable(const std::string& what) const {
+  if (!trained_) return;
+  if (!status_.empty() && status_ != names::done)
+    throw BadInput(what + ": its training is not complete; its status is " + status_);
+  const auto refuse = [&](const std::string& key) {
+    throw BadInput(what + ": was trained with " + key + " = " + value(key) +
+                   "; a comparison needs models marched from cell to cell by the layer map with equation.c = "
+                   "1, on a token lattice that is not periodic");
+  };
+  if (!value("equation.c").empty() && number("equation.c") != 1) refuse("equation.c");
+  if (value("mesh.periodic") == "true") refuse("mesh.periodic");
+  if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
+}
+
+void ModelOrigin::require_data(const std::string& what, const Settings& settings) const {
+  for (const Option& option : settings.options()->all()) {
+    if (option.role != Role::data || !settings.counts(option.name) || settings.left_to_file(option.name))
+      continue;
+    const auto here = value_text(settings.value(option.name));
+    if (const auto there = value(option.name); !there.empty() && there != here)
+      throw BadInput(option.name + " = " + here + ": " + what + " was trained with " + there);
+  }
+}
+
+Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed) {
+  Parameters fresh(model.parameters.spec);
+  // A separate stream, so that no trained model was initialised with these numbers.
+  const auto draw = RandomStream(draws, "untrained models").bits(static_cast<std::uint64_t>(seed));
+  const auto start = model.origin.starting_coefficients();
+  const auto [kappa, alpha, rho] = start.value_or(ModelOrigin::Coefficients{});
+  initialise_standard(fresh, (std::uint64_t{draw[0]} << 32) | draw[1], kappa, alpha, rho);
+  if (!start)
+    for (const auto& view : fresh.layout.views())
+      if (view.name == "kappa" || view.group == "equation")
+        std::ranges::copy(model.parameters.view(view.path()), fresh.view(view.path()).begin());
+  return fresh;
 }
 
 }  // namespace fluxformer

@@ -8,14 +8,52 @@
 #include <string>
 #include <vector>
 
+#include <cstdint>
+#include <map>
 #include "base/settings.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_settings.hpp"
-#include "drivers/compare/model_origin.hpp"
+#include "io/archive_reader.hpp"
 #include "model/parameters.hpp"
 #include "training/optimiser_record.hpp"
 
 namespace fluxformer {
+
+/// The settings of the run of `train` that wrote a model file, and how far it came.
+class ModelOrigin {
+ public:
+  /// Reads the record. Collective over the reader's communicator.
+  explicit ModelOrigin(const io::ArchiveReader& file);
+
+  /// True if `train` wrote the file; if not, everything below is unknown.
+  bool trained() const { return trained_; }
+  /// The value of a key of that run; "" if unknown.
+  std::string value(const std::string& key) const;
+  /// The value of a key as a number; throws BadInput if it is none.
+  double number(const std::string& key) const;
+  /// A short description of the origin.
+  std::string text() const;
+  /// Values of kappa, alpha and rho at the start of the training.
+  struct Coefficients {
+    double kappa = 0, alpha = 1, rho = 1;
+  };
+  /// Coefficients at the start of the training, from its settings; std::nullopt if they are unknown or came
+  /// from a file.
+  std::optional<Coefficients> starting_coefficients() const;
+  bool distilled() const { return !value("distill.teacher").empty(); }
+
+  /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the
+  /// map used in comparisons: the layer map from cell to cell with c = 1 on a lattice that is not periodic.
+  void require_comparable(const std::string& what) const;
+  /// Throws BadInput for a model that was trained on tokens other than those of `settings` (data.*).
+  void require_data(const std::string& what, const Settings& settings) const;
+
+ private:
+  std::string file_;
+  bool trained_ = false;
+  std::string status_;
+  std::map<std::string, std::string> settings_;
+};
 
 /// Models that an experiment can work with. classes: a Transformer, and every model has a classifier. loss:
 /// every model has a classifier or guesses masked words; one model without a Transformer will do. states: the
@@ -87,5 +125,9 @@ class ComparedModels {
 /// depth cells per layer. With one cell per layer the result is the Transformer. Throws BadInput for a
 /// Transformer that is not an Euler step (norm post, residual off).
 Parameters inherit(const Parameters& transformer, int cells_per_layer);
+
+/// Parameters of `model` as a training initialises them, for this seed of the comparison. The random numbers
+/// are those of no training. Not collective.
+Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed);
 
 }  // namespace fluxformer

@@ -9,8 +9,8 @@
 
 #include "analysis/hessian/training_hessian.hpp"
 #include "base/settings.hpp"
+#include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/model_origin.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {

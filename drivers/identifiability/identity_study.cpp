@@ -6,8 +6,8 @@
 
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
+#include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compare_variables.hpp"
-#include "drivers/compare/untrained.hpp"
 
 namespace fluxformer {
 
