@@ -5,12 +5,7 @@
 #include <utility>
 
 #include "drivers/ablation/ablation_experiment.hpp"
-#include "drivers/compare/attention_experiment.hpp"
-#include "drivers/compare/bottleneck_experiment.hpp"
-#include "drivers/compare/gradient_flow_experiment.hpp"
-#include "drivers/compare/information_flow_experiment.hpp"
-#include "drivers/compare/perturbation_experiment.hpp"
-#include "drivers/compare/spectrum_of_states_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
 #include "drivers/hessian/hessian_experiment.hpp"

@@ -17,7 +17,7 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/model_study.hpp"
 #include "io/axes.hpp"
 
 namespace fluxformer {

@@ -1,7 +1,9 @@
 #pragma once
 
 // The common part of studies of models: seeds x models, each of them measured by all ranks together, which
-// share the samples.
+// share the samples; their keys, and the variables that each stores beside its own measures in
+// /analysis/<experiment>/<model>, over seeds. <model> is transformer or the kind of PDE model: independent,
+// normed, distilled, inherited. Measures of a pair are stored with the PDE model.
 //
 //   for each seed, for each model: results = measure_model(seed, model)
 
@@ -11,8 +13,35 @@
 
 #include "drivers/compare/compare_problem.hpp"
 #include "drivers/study/study.hpp"
+#include "io/axes.hpp"
+#include "io/variable.hpp"
 
 namespace fluxformer {
+
+namespace compare {
+
+inline const io::Attribute files{"files", "model file of each seed"},
+    parameters{"parameters", "number of parameters of each model"},
+    trained{"trained", "origin of each model's weights"}, norm{"norm", "pre, post, sphere or none"},
+    knots{"knots", "parameter sets"};
+
+/// A variable over the weight snapshots after some epochs of the training.
+inline io::Variable after_epochs(const io::Variable& of) {
+  return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");
+}
+
+/// Describes all files of an experiment that compares models read from files.
+void describe_comparison(io::Description& description, const std::string& experiment,
+                         study::Contents contents);
+
+}  // namespace compare
+
+/// Declares what is compared: models.*, samples.*, data.*, run.seed and run.precision. The other keys are
+/// those of a study's run (declare_study_run).
+void declare_compared(Options& options);
+
+/// The key that lists the epochs to analyse (ComparedModels::after_epoch).
+Option epochs_option(const std::string& name);
 
 /// A study of models that are read from files. The constructors throw BadInput for invalid values of keys.
 class ModelStudy : public Study {

@@ -17,8 +17,6 @@
 #include "base/statistics.hpp"
 #include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_options.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/layer_study.hpp"

@@ -9,8 +9,6 @@
 
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/identifiability/attribution_study.hpp"
 #include "drivers/identifiability/identity_study.hpp"

@@ -7,7 +7,7 @@
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/compare_models.hpp"
-#include "drivers/compare/compare_variables.hpp"
+#include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
 

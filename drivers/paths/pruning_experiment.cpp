@@ -11,8 +11,6 @@
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "base/mpi.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/paths/pruning_record.hpp"
 #include "model/loss.hpp"

@@ -1,4 +1,4 @@
-#include "drivers/compare/perturbation_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <sstream>
 
@@ -6,8 +6,6 @@
 #include "analysis/perturbation/perturbed_model.hpp"
 #include "base/error.hpp"
 #include "data/images/image_tokens.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {

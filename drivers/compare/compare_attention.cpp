@@ -1,4 +1,4 @@
-#include "drivers/compare/attention_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,6 @@
 #include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "drivers/compare/compare_models.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {

@@ -1,12 +1,10 @@
-#include "drivers/compare/information_flow_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <sstream>
 
 #include "analysis/states/model_states.hpp"
 #include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "io/layout.hpp"
 

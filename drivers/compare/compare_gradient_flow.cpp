@@ -1,4 +1,4 @@
-#include "drivers/compare/gradient_flow_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +9,6 @@
 #include "analysis/derivatives/loss_gradients.hpp"
 #include "base/error.hpp"
 #include "drivers/common/run_frame.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {

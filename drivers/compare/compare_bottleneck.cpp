@@ -1,4 +1,4 @@
-#include "drivers/compare/bottleneck_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,6 @@
 #include "analysis/information/estimates.hpp"
 #include "analysis/information/information_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {

@@ -1,11 +1,9 @@
-#include "drivers/compare/spectrum_of_states_experiment.hpp"
+#include "drivers/compare/compare.hpp"
 
 #include <algorithm>
 
 #include "analysis/states/state_spectrum.hpp"
 #include "analysis/states/state_variables.hpp"
-#include "drivers/compare/compare_options.hpp"
-#include "drivers/compare/compare_variables.hpp"
 #include "drivers/compare/model_study.hpp"
 
 namespace fluxformer {
