@@ -23,6 +23,7 @@ class ChainPoints {
   /// for widths that a sampler cannot draw.
   ChainPoints(const Settings& settings, PathTasks& tasks, const TheoryPoints& theory);
 
+  /// All chains, each in the group of its sampler.
   std::vector<Place> places() const;
   const std::vector<std::string>& samplers() const { return samplers_; }
   /// Results of a chain that are kept for those of all chains together.

@@ -20,10 +20,13 @@ class PrunePoints {
   /// trained networks.
   PrunePoints(const Settings& settings, PathTasks& tasks, double width, double temperature);
 
+  /// One place for each seed.
   std::vector<Place> places() const;
   /// Description in a line, for the start of a run.
   std::string describe() const;
+  /// Adds the notes and axes of pruning.
   void begin(StudyRecord& record) const;
+  /// Silences the heads of the network of a seed.
   void measure(const Place& place, Results& to);
 
  private:

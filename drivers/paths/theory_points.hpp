@@ -21,6 +21,7 @@ class TheoryPoints {
   /// Reads the keys of the theory; `tasks` is borrowed. Throws BadInput, on every rank.
   TheoryPoints(const Settings& settings, PathTasks& tasks);
 
+  /// All points, in the group of the theory.
   std::vector<Place> places() const;
   const std::vector<double>& temperatures() const { return temperatures_; }
   const std::vector<double>& widths() const { return widths_; }
@@ -44,6 +45,7 @@ class TheoryPoints {
     Eigen::MatrixXd u;     ///< U_1
     Eigen::VectorXd mean;  ///< mean of the predictor at each test example
   };
+  /// Those results of a place.
   PointResult result_of(const Findings& found, std::size_t place) const;
 
  private:
