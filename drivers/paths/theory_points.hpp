@@ -45,7 +45,7 @@ class TheoryPoints {
     Eigen::MatrixXd u;     ///< U_1
     Eigen::VectorXd mean;  ///< mean of the predictor at each test example
   };
-  /// Those results of a place.
+  /// The results of a place that comparisons with samples use.
   PointResult result_of(const Findings& found, std::size_t place) const;
 
  private:

@@ -92,6 +92,45 @@ class SomeStudy final : public Study {
   Script& script_;
 };
 
+/// Two places of three steps each: a sum that is carried from step to step.
+class LongStudy final : public Study {
+ public:
+  explicit LongStudy(std::vector<double>& taken) : taken_(taken) {}
+  std::string describe() const override { return "places that take long"; }
+  std::vector<Place> places() const override {
+    return {{.group = "softmax", .name = "seed 4", .index = {{"seed", 0}}},
+            {.group = "softmax", .name = "seed 5", .index = {{"seed", 1}}}};
+  }
+  int ranks_of_place() const override { return all_ranks; }
+  std::vector<io::Variable> measures() const override { return {sum}; }
+  void begin(StudyRecord& record) override { record.seeds({4, 5}); }
+  void measure(const Place& place, Results& to) override {
+    while (steps_ < 3) {
+      ++steps_;
+      taken_.push_back(10 * static_cast<double>(place.along(axes::seed)) + static_cast<double>(steps_));
+      sum_ += std::sin(taken_.back());
+      if (steps_ < 3 && !to.go_on(static_cast<double>(steps_) / 3, "a step")) return;
+    }
+    to.put(sum, {sum_});
+    steps_ = 0;
+    sum_ = 0;
+  }
+  bool half_way() const override { return steps_ > 0; }
+  void save(io::CheckpointWriter& to) const override {
+    to.put(io::WholeItem{"steps"}, steps_);
+    to.put(io::RealItem{"sum"}, sum_);
+  }
+  void load(const Place&, const io::CheckpointReader& from) override {
+    steps_ = from.integer(io::WholeItem{"steps"});
+    sum_ = from.real(io::RealItem{"sum"});
+  }
+
+ private:
+  std::vector<double>& taken_;
+  long steps_ = 0;
+  double sum_ = 0;
+};
+
 /// Bits of a dataset: NaN is equal to itself.
 std::vector<std::uint64_t> bits(const std::string& file, const std::string& name) {
   std::vector<std::uint64_t> all;
@@ -114,13 +153,14 @@ class Studies : public InAFolder {
   }
   /// One start of the program.
   Report start(const std::vector<std::string>& given) {
+    return start(given, [&](const Settings&, MPI_Comm) { return std::make_unique<SomeStudy>(script); });
+  }
+  Report start(const std::vector<std::string>& given, const MakeStudy& make) const {
     RunContext context;
     context.comm = MPI_COMM_SELF;
     context.experiment = "paths";
     context.quiet = true;
-    return make_study(settings(given), context,
-                      [&](const Settings&, MPI_Comm) { return std::make_unique<SomeStudy>(script); })
-        ->run();
+    return make_study(settings(given), context, make)->run();
   }
   /// A run whose time is up after the next place.
   Report hurried() { return start({"checkpoint.restart=auto", "run.time_limit=1e-9"}); }
@@ -209,6 +249,23 @@ TEST_F(Studies, stopped_at_the_end_keep_all_places) {
   EXPECT_EQ(continued().code, ExitCode::done);
   EXPECT_THAT(script.asked, testing::IsEmpty());
   assert_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
+  std::vector<double> taken;
+  const MakeStudy make = [&](const Settings&, MPI_Comm) { return std::make_unique<LongStudy>(taken); };
+  const auto next = [&] { return start({"checkpoint.restart=auto", "run.time_limit=1e-9"}, make); };
+  for (const char* place : {"after 0 of 2 points, within the next", "after 0 of 2 points, within the next",
+                            "after 1 of 2 points;", "after 1 of 2 points, within the next",
+                            "after 1 of 2 points, within the next"}) {
+    const auto report = next();
+    EXPECT_EQ(report.code, ExitCode::stopped);
+    EXPECT_THAT(report.summary, HasSubstr(place));
+  }
+  EXPECT_EQ(next().code, ExitCode::done);
+  EXPECT_THAT(taken, ElementsAre(1, 2, 3, 11, 12, 13));  // no step was taken twice
+  EXPECT_EQ(start({"output.file=" + file("whole.h5")}, make).code, ExitCode::done);
+  EXPECT_EQ(bits(file("study.h5"), "sum"), bits(file("whole.h5"), "sum"));
 }
 
 TEST_F(Studies, write_a_checkpoint_whenever_one_is_due) {
