@@ -1,6 +1,7 @@
 #include "drivers/compare/model_study.hpp"
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "drivers/common/data_options.hpp"
@@ -104,9 +105,10 @@ std::vector<Study::Source> ModelStudy::sources() const {
         all.push_back({.called = called + ", its weights after epoch " + std::to_string(epoch),
                        .digest = digest(models.after_epoch(seed, name, epoch))});
     }
+  std::set<const ComparedInput*> inputs;  // models share them unless they split samples differently
   for (const auto& name : models.names())
-    all.push_back(
-        {.called = "data.set = " + problem_.data().name(), .digest = problem_.input_of(name).digest()});
+    if (const auto& input = problem_.input_of(name); inputs.insert(&input).second)
+      all.push_back({.called = "data.set = " + problem_.data().name(), .digest = input.digest()});
   return all;
 }
 
