@@ -19,7 +19,9 @@ def in_folder(folder: str, *names: str) -> str | None:
 
 
 def weights_in(path: str) -> str:
-    """The file of weights: `path` itself, or that of the folder `path`. Unfit if the folder has none."""
+    """The file of weights: `path` itself, or that of the folder `path`. Unfit if the folder has none, or nothing is there."""
+    if not os.path.exists(path):
+        raise Unfit(f"{path}: no such file or folder")
     if not os.path.isdir(path):
         return path
     weights = in_folder(path, *WEIGHTS)
