@@ -165,7 +165,7 @@ attend() {
     kill -0 "$run" 2>/dev/null || break
   done
   trap - USR1 TERM INT HUP
-  if [ -n "$again" ]; then { kill -KILL "$again" && wait "$again"; } 2>/dev/null || true; fi
+  if [ -n "$again" ]; then { kill -KILL -- "-$again" && wait "$again"; } 2>/dev/null || true; fi
   case $signalled in
     TERM) status=143 ;;
     INT) status=130 ;;
@@ -186,8 +186,10 @@ pass_on() {
 ask() {
   kill "-$1" "$run" || true
   if [ "$1" = USR1 ] && [ -z "$again" ] && [[ $command = @(launch|run_program) ]]; then
+    set -m # a group of its own, that its sleep ends with it
     while sleep 10 && kill -USR1 "$run"; do :; done >/dev/null 2>&1 </dev/null &
     again=$!
+    set +m
   fi
 }
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Tokens of your own: a tokeniser that Fluxformer knows nothing of writes a token file.
 
-    PYTHONPATH=postprocess /usr/bin/python3 docs/examples/own_tokens.py LINES.txt vocab.txt TOKENS.h5
+    PYTHONPATH=postprocess /usr/bin/python3 docs/examples/own_tokens.py SAMPLES vocab.txt TOKENS.h5
 
-LINES.txt has a sample per line; a tab separates the two sentences of a pair. The tokeniser is that of BERT for lower-case models
-(bert-base-uncased): small letters without accents; punctuation and Chinese characters by themselves; and words cut into the longest
-pieces that vocab.txt has ("##" in front of all but the first). [MASK] and the like are cut as any other text. With a tokeniser of your own
-only `pieces` changes, or with numbers instead of words (tokenizer.encode(line).ids) nothing but the last call is needed.
+SAMPLES is a text with a sample per line, in which a tab separates the two sentences of a pair, or a table (.csv) with the column `text`
+and, if there are any, `pair` (second sentences) and `label` (numbers from 0, or names). The tokeniser is that of BERT for lower-case models
+(bert-base-uncased): small letters without accents; punctuation and Chinese characters by themselves; and words cut into the longest pieces
+that vocab.txt has ("##" in front of all but the first). [MASK] and the like are cut as any other text. With a tokeniser of your own only
+`pieces` changes, or with numbers instead of words (tokenizer.encode(line).ids) nothing but the last call is needed.
 """
 
+import csv
 import string
 import sys
 import unicodedata
@@ -57,22 +59,35 @@ def pieces(text, numbers):
     return found
 
 
-def main(lines, vocabulary, output):
+def read_table(path):
+    """The sentences of each row of a table, and the labels (none without that column)."""
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream, restval="", strict=True))
+    if not rows or "text" not in rows[0]:
+        sys.exit(f"{path}: no rows below a line of names with the column text")
+    full = [row for row in rows if row["text"].strip()]
+    if len(full) < len(rows):
+        print(f"{path}: {len(rows) - len(full)} of {len(rows)} rows have no text and are left out")
+    return [[row["text"], *([row["pair"]] if row.get("pair") else [])] for row in full], [row["label"].strip() for row in full if "label" in row]
+
+
+def main(samples, vocabulary, output):
     """Writes the token file."""
     words = read_words(vocabulary)
     numbers = {word: number for number, word in enumerate(words)}
     if missing := {"[CLS]", "[SEP]", "[UNK]"} - set(numbers):
         sys.exit(f"{vocabulary}: has no {', '.join(sorted(missing))}: not the vocabulary of a BERT")
+    sentences, labels = read_table(samples) if samples.endswith(".csv") else ([line.split("\t") for line in read_texts(samples)], [])
     ids, segments = [], []
-    for line in read_texts(lines):
+    for one in sentences:
         sample, which = [numbers["[CLS]"]], [0]
-        for segment, sentence in enumerate(line.split("\t")):
+        for segment, sentence in enumerate(one):
             more = [*pieces(sentence, numbers), numbers["[SEP]"]]
             sample += more
             which += [segment] * len(more)
         ids.append(sample)
         segments.append(which)
-    write_token_file(output, ids=ids, segments=segments, words=words, overwrite=True)
+    write_token_file(output, ids=ids, segments=segments, words=words, labels=labels or None, overwrite=True)
     print(f"{output}: {len(ids)} samples of at most {max(map(len, ids))} tokens")
 
 

@@ -34,15 +34,12 @@ from collections.abc import Iterable
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.model_file import write_model
 from fluxformer.part_file import refuse_place
+from fluxformer.published.files import USAGE
 from fluxformer.state_dict import Arrays, StateDict, Unfit, listed, plain_name, read_state
 
 import numpy as np
 
 ATTENTION = re.compile(r"(?P<prefix>(?:.*\.)?)self_attn\.in_proj_weight")
-USAGE = """fluxformer import FOLDER --output MODEL.h5                     (published: weights, config.json)
-       fluxformer import CHECKPOINT config.json --output MODEL.h5     (published)
-       fluxformer import STATE MODEL.h5 --heads N --norm {pre,post} --activation {gelu_erf,gelu_tanh,relu}     (an encoder of your own)
-       fluxformer import --help, and fluxformer import CHECKPOINT config.json --help, list all options"""
 LAYER_NORM_EPS = 1e-5  # as in src/operators/layer_norm.hpp
 EPS = re.compile(r"(?:.*\.)?(?:layer_?norm_)?eps(?:ilon)?", re.IGNORECASE)
 # Arrays that are renamed; in_proj holds W_Q, W_K, W_V stacked.
@@ -214,11 +211,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> None:
     """`fluxformer import`: writes the model file and prints what it holds."""
-    if any(one.endswith(".json") or one.split("=")[0] == "--output" for one in arguments) or os.path.isdir("".join(arguments[:1])):
+    options = [one.split("=")[0] for one in arguments]
+    folder = os.path.isdir("".join(arguments[:1])) and "--heads" not in options
+    if folder or "--output" in options or any(one.endswith(".json") for one in arguments):
         from fluxformer.published.command import main as of_published
         of_published(arguments)
         return
-    options = parse(arguments)
+    _import_encoder(parse(arguments))
+
+
+def _import_encoder(options: argparse.Namespace) -> None:
+    """Writes the model file of an encoder of one's own and prints what it holds."""
     refuse_idle(options)
     refuse_place(options.model, (options.state,), options.overwrite)
     found = read_state(options.state, options.key)

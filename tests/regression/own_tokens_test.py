@@ -107,7 +107,7 @@ class Texts(TokensTest):
                  ("lines.txt", (*words, "--first", "<s>"), "'<s>' is not in the vocabulary"), ("lines.txt", (*words, "--length", "0"), "--length 0"),
                  ("lines.txt", (*words, "--length", "2", "--first", "[CLS]", "--last", "[SEP]"), "--length 2: too short"),
                  ("lines.txt", (*words, "--labels", self.path("one.txt")), "one.txt: 1 labels for 2 samples"),
-                 ("lines.txt", (*words, "--labels", self.path("hole.txt")), "hole.txt: line 2 is empty"),
+                 ("lines.txt", (*words, "--labels", self.path("hole.txt")), "hole.txt, line 2 is empty"),
                  ("lines.txt", (*words, "--test-labels", self.path("one.txt")), "--test-labels goes with"),
                  ("lines.txt", (*words, "--labels", self.path("one.txt"), "--test-labels", self.path("one.txt")), "--test-labels goes with")]
         for name, options, part in cases:

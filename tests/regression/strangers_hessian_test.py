@@ -193,7 +193,7 @@ class PdeModelsAlone(CompareTest):
         for experiment in self.RUNS:
             for ranks, models, parts in ((1, (("independent", "distilled"),), ("models.independent", "distilled from")),
                                          (2, (("distilled", "independent"),), ("models.distilled", "trained on labels only")),
-                                         (1, (("normed", "independent"),), ("models.normed", "no normalisation")),
+                                         (1, (("normed", "distilled"),), ("models.normed", "distilled from")),
                                          (2, (), ("models.transformer: no file given", "models.independent", "models.normed", "models.distilled"))):
                 end = self.run_program(experiment, "--quiet", *(f"--models.{name}=models/{file}_1.h5" for name, file in models), *self.DATA,
                                        "--output.file=no.h5", ranks=ranks)

@@ -106,6 +106,19 @@ class LabelsOfTexts(FolderTest):
             warnings.simplefilter("error")
             write_token_file(path, ids=[[1], [2]], labels=[0, 1], overwrite=True)
 
+    def test_lists_of_labels_may_be_texts(self):
+        ids, self.output = [[1], [2], [3]], self.path("t.h5")
+        with self.assertWarnsRegex(UserWarning, "6 of 8 classes"):
+            write_token_file(self.output, ids=ids, labels=["7", "0", "7"])
+        self.assertEqual(self.stored("labels"), [7, 0, 7])
+        with self.assertWarnsRegex(UserWarning, "1 of 3 classes have no training samples: 'bad'"):
+            write_token_file(self.output, ids=ids, labels=["pos", "neg", "pos"], test={"ids": ids, "labels": ["bad", "pos", "-1"]}, overwrite=True)
+        self.assertEqual((self.stored("train/labels"), self.stored("test/labels")), ([1, 0, 1], [2, 1, -1]))
+        for labels, more, part in ((["pos", "-1", "neg"], {}, r"label -1 \(.*: labels, sample 1\)"), (["1", "neg", "2"], {}, "not both"),
+                                   (["pos", "neg", ""], {}, "labels, sample 2 is empty"), (["a", "b", "a"], {"label_names": ["b", "a"]}, "leave these out")):
+            with self.assertRaisesRegex(fluxformer.RunError, part):
+                write_token_file(self.output, ids=ids, labels=labels, overwrite=True, **more)
+
     def test_specials_are_words_of_the_vocabulary_or_numbers(self):
         self.made("0\n1\n", options=("--specials", "b", "[PAD]"))
         self.assertEqual(self.stored("specials"), [3, 0])

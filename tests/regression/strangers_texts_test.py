@@ -212,9 +212,9 @@ class Vocabularies(TextsTest):
 
 
 class Example(TextsTest):
-    def example(self, text, words):
+    def example(self, text, words, name="lines.txt"):
         script = os.path.join(ROOT, "docs", "examples", "own_tokens.py")
-        return subprocess.run([sys.executable, script, self.write("lines.txt", text), self.write("vocab.txt", words), self.output], env=ENVIRONMENT,
+        return subprocess.run([sys.executable, script, self.write(name, text), self.write("vocab.txt", words), self.output], env=ENVIRONMENT,
                               capture_output=True, text=True, check=False)
 
     def test_the_tokeniser_of_the_guide_is_that_of_bert(self):
@@ -228,6 +228,18 @@ class Example(TextsTest):
         self.assertEqual(self.stored("words"), words)
         for ids, length, sample in zip(self.stored("ids"), self.stored("lengths"), expected, strict=True):
             self.assertEqual(ids[:length], [numbers[word] for word in ("[CLS]", *sample, "[SEP]")])
+
+    def test_tables_have_texts_pairs_and_labels(self):
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad", "a", ",", '"', "\U0001f600"]
+        table = MARK + 'label,text,pair\r\npos,"Good, ""a"" \U0001f600",a\r\n,,\r\nneg,bad,\r\n'
+        done = self.example(table, "\n".join(words), "samples.csv")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("1 of 3 rows have no text and are left out", done.stdout)
+        self.assertEqual(self.stored("ids"), [[2, 4, 7, 8, 6, 8, 9, 3, 6, 3], [2, 5, 3, *[0] * 7]])
+        self.assertEqual(self.stored("segments"), [[0] * 8 + [1, 1], [0] * 10])
+        self.assertEqual((self.stored("labels"), self.stored("label_names")), ([1, 0], ["neg", "pos"]))
+        self.assertEqual(self.example("text,label\nbad,7\na,10\n", "\n".join(words), "samples.csv").returncode, 0)
+        self.assertEqual(self.stored("labels"), [7, 10])
 
     def test_another_vocabulary_is_refused(self):
         done = self.example("a\n", "a\nb\n")

@@ -42,7 +42,7 @@ from fluxformer.published.building import MOST_PADDING, Architecture, Model
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 from fluxformer.published.distilbert import DISTILBERT
-from fluxformer.published.files import PREPROCESSOR, WORDS, config_beside, in_folder, weights_in
+from fluxformer.published.files import PREPROCESSOR, USAGE, WORDS, config_beside, in_folder, weights_in
 from fluxformer.published.gpt2 import GPT2
 from fluxformer.published.preprocessor import Preprocessor, read_preprocessor
 from fluxformer.published.vit import VIT
@@ -146,7 +146,6 @@ def fitting_words(path: str, rows: int) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Reads the command line."""
-    from fluxformer.import_weights import USAGE
     parser = argparse.ArgumentParser(prog="fluxformer import", usage=USAGE, description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", help="folder of a published model, or weights: .safetensors, .npz, .bin, .pt, .pth or .index.json")

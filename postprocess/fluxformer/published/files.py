@@ -11,6 +11,11 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.b
 CONFIG = "config.json"
 WORDS = ("vocab.txt", "vocab.json", "tokenizer.json")
 PREPROCESSOR = "preprocessor_config.json"
+# All forms of the command import.
+USAGE = """fluxformer import FOLDER --output MODEL.h5                     (published: weights, config.json)
+       fluxformer import CHECKPOINT config.json --output MODEL.h5     (published)
+       fluxformer import STATE MODEL.h5 --heads N --norm {pre,post} --activation {gelu_erf,gelu_tanh,relu}     (an encoder of your own)
+       fluxformer import --help, and fluxformer import CHECKPOINT config.json --help, list all options"""
 
 
 def in_folder(folder: str, *names: str) -> str | None:
@@ -19,7 +24,9 @@ def in_folder(folder: str, *names: str) -> str | None:
 
 
 def weights_in(path: str) -> str:
-    """The file of weights: `path` itself, or that of the folder `path`. Unfit if the folder has none."""
+    """The file of weights: `path` itself, or that of the folder `path`. Unfit if the folder has none, or nothing is there."""
+    if not os.path.exists(path):
+        raise Unfit(f"{path}: no such file or folder")
     if not os.path.isdir(path):
         return path
     weights = in_folder(path, *WEIGHTS)

@@ -35,7 +35,6 @@ Ends with status 2 and one message if the samples do not hold together, with sta
 from __future__ import annotations
 
 import argparse
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -46,8 +45,9 @@ import numpy as np
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import listed, read_npz
+from fluxformer.tokens.labels import label_notes, read_labels
 from fluxformer.tokens.padding import is_padding
-from fluxformer.tokens.token_file import LARGEST, OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, label_notes, notes_on, special_ids, write_samples
+from fluxformer.tokens.token_file import OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, notes_on, special_ids, write_samples
 from fluxformer.tokens.unknown_words import UNKNOWN, about_unknown, refuse_marked_pieces
 from fluxformer.words import listed_words, read_texts, read_words
 
@@ -115,63 +115,6 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
             raise RunError(f"{path}: line {place} has no words: a sample has at least one")
         samples.append(sample)
     return Encoded(samples, total, unknown, others)
-
-
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-WHOLE = re.compile(r"[+-]?\d+")
-
-
-def _unlabelled(word: str) -> bool:
-    """True for the label -1."""
-    return WHOLE.fullmatch(word) is not None and int(word) == -1
-
-
-def read_labels(paths: Sequence[str]) -> tuple[list[list[int]], list[str]]:
-    """Reads the classes of training samples and, from a second file, of test samples.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        One or two texts with a label per line: whole numbers from 0, which stay as they are, or names. A test sample may have the label -1:
-        it has none.
-
-    Returns
-    -------
-    labels : list of list of int
-        The classes, a list per file.
-    names : list of str
-        The names of the classes: those of the training samples in alphabetical order, then those that only test samples have; empty for
-        numbers.
-
-    Raises
-    ------
-    RunError
-        If a label is empty, no whole number or out of range, if -1 is the label of a training sample, or numbers and names are mixed.
-    """
-    lines = [[unicodedata.normalize("NFC", line.strip()) for line in read_texts(path)] for path in paths]
-    places = [(word, f"{path}, line {number}", split > 0)
-              for split, (path, words) in enumerate(zip(paths, lines)) for number, word in enumerate(words, start=1)]
-    for word, place, test in places:
-        if not word:
-            raise RunError(f"{place.replace(', line', ': line')} is empty: a label per line")
-        if _unlabelled(word) and not test:
-            raise RunError(f"label -1 ({place}): classes count from 0; -1 usually means unlabelled, which only samples for testing may be; "
-                           "leave these lines out of both files, or leave --labels out if no sample has a label")
-    known = [(word, place) for word, place, _ in places if not _unlabelled(word)]
-    numbers = [one for one in known if NUMBER.fullmatch(one[0])]
-    others = [one for one in known if not NUMBER.fullmatch(one[0])]
-    if numbers and others:
-        raise RunError(f"labels are whole numbers or names, not both: {numbers[0][0]} ({numbers[0][1]}) is a number, {others[0][0]!r} "
-                       f"({others[0][1]}) is not; name all classes, or number all from 0")
-    for word, place in numbers:
-        if not WHOLE.fullmatch(word) or not 0 <= int(word) <= LARGEST:
-            raise RunError(f"label {word} ({place}): classes are whole numbers from 0, or names")
-    if not others:
-        return [[int(word) for word in words] for words in lines], []
-    train, *rest = lines
-    names = sorted(set(train)) + sorted({word for words in rest for word in words if not _unlabelled(word)} - set(train))
-    order = {name: number for number, name in enumerate(names)}
-    return [[order.get(word, -1) for word in words] for words in lines], names
 
 
 PADDING = ("[PAD]", "<pad>")

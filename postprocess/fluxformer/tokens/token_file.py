@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place, writing
+from fluxformer.tokens.labels import LARGEST, label_notes, number_labels
 from fluxformer.tokens.padding import mask_lengths, padding_note, refuse_padding
 from fluxformer.tokens.unknown_words import unknown_note
 from fluxformer.words import listed_words
@@ -19,7 +19,6 @@ from fluxformer.words import listed_words
 import h5py
 import numpy as np
 
-LARGEST = 2**31 - 2  # largest whole number, as in the program
 PER_SAMPLE = ("ids", "features", "lengths", "attention_mask", "segments", "labels")
 OF_TOKENISERS = {"input_ids": "ids", "token_type_ids": "segments"}  # their name: the name here
 Samples = dict[str, np.ndarray]
@@ -69,8 +68,9 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
         Number of real tokens, [sample], 1 or more (default: all tokens). The others stand behind them.
     segments : as `ids`
         Segment of each word, [sample, token], from 0 (which sentence of a pair).
-    labels : array of whole numbers
-        Classes from 0, [sample] (default: the samples have no labels). Of `test` also -1: this sample has none.
+    labels : array of whole numbers, or list of texts
+        Classes from 0, [sample] (default: the samples have no labels). Of `test` also -1: this sample has none. Texts are numbers or names, as
+        for `tokens --labels`; `label_names` follow from names.
         What is odd in them (classes without training samples, test samples without labels) is a UserWarning.
     attention_mask : as `ids`
         Instead of `lengths`: 1 for real tokens, 0 for padding behind them, [sample, token].
@@ -104,11 +104,28 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
              "input_ids": input_ids, "token_type_ids": token_type_ids}
     splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
     vocabulary, names = listed_words(path, words, "words"), listed_words(path, label_names, "label_names")
+    if any(_are_texts(one.get("labels")) for one in splits.values()):
+        if names:
+            raise RunError(f"{path}: labels are texts: label_names follow from them; leave these out, or give the labels as numbers")
+        splits, names = _numbered(path, splits)
     wide = max(_longest(one.get(name)) for one in splits.values() for name in ("ids", "input_ids"))
     samples = {place: checked_samples(f"{path}: {place}", one, wide, vocabulary, place == "test/") for place, one in splits.items()}
     write_samples(path, samples, vocabulary, names, special_ids(path, specials, vocabulary))
     for note in (*notes_on(path, samples, vocabulary), *(f"{path}: {note}" for note in label_notes(samples, names))):
         warnings.warn(note, stacklevel=2)
+
+
+def _are_texts(labels: Any) -> bool:
+    """True for labels that are texts, each of them."""
+    return labels is not None and len(labels) > 0 and all(isinstance(one, str) for one in labels)
+
+
+def _numbered(path: str, splits: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """The splits with the numbers of their labels, and the names of the classes."""
+    given = {place: [] if one.get("labels") is None else one["labels"] for place, one in splits.items()}
+    texts = [[(str(label), f"{path}: {place}labels, sample {sample}") for sample, label in enumerate(labels)] for place, labels in given.items()]
+    numbers, names = number_labels(texts)
+    return {place: {**one, "labels": found or None} for (place, one), found in zip(splits.items(), numbers)}, names
 
 
 def special_ids(path: str, specials: Sequence[int | str], words: Sequence[str]) -> list[int]:
@@ -138,41 +155,6 @@ def special_ids(path: str, specials: Sequence[int | str], words: Sequence[str]) 
         if not 0 <= found[-1] <= LARGEST:
             raise RunError(f"{path}: the special {one} must be 0 to {LARGEST}")
     return found
-
-
-def label_notes(splits: Mapping[str, Samples], label_names: Sequence[str]) -> list[str]:
-    """What a reader should know of the labels of checked samples: classes without training samples, and test samples without labels.
-
-    Parameters
-    ----------
-    splits : mapping
-        The splits "", or "train/" and "test/".
-    label_names : sequence of str
-        Names of the classes; empty: they have none.
-
-    Returns
-    -------
-    list of str
-        A sentence each.
-    """
-    train, test = (splits.get(place, {}).get("labels") for place in ("" if "" in splits else "train/", "test/"))
-    notes = []
-    if train is not None:
-        classes = max(len(label_names), *(int(one.max()) + 1 for one in (train, test) if one is not None))
-        used = set(train.tolist())
-        if empty := classes - len(used):
-            first = list(itertools.islice((number for number in range(classes) if number not in used), 10))
-            named = ", ".join(repr(label_names[number]) if len(label_names) else str(number) for number in first)
-            more = f" and {empty - len(first)} more" if empty > len(first) else ""
-            counted = "" if len(label_names) else f"; the labels of the training samples are {min(used)} to {max(used)}, and classes count from 0"
-            notes.append(f"{empty} of {classes} classes have no training samples: {named}{more}{counted}")
-        if 2 * empty > classes:
-            notes.append("more than half of the classes are empty: train refuses to make a classifier for them; number the classes 0, 1, 2, ...")
-    if "test/" in splits and train is not None:
-        without = len(next(iter(splits["test/"].values()))) if test is None else int((test < 0).sum())
-        if without:
-            notes.append(f"{without} test samples have no labels: they cannot have a test accuracy")
-    return notes
 
 
 def _longest(rows: Any) -> int:

@@ -232,7 +232,7 @@ SetPlace place_of_split(const fs::path& directory, bool train) {
   const std::string advice =
       "; set data.directory to the folder of the MNIST files, or use data.set = digits";
   if (directory.empty()) throw BadInput("data.set = mnist needs data.directory, the folder with " + wanted);
-  const auto place = place_of_set(directory);
+  auto place = place_of_set(directory);
   std::error_code ignored;
   if (place.folder.empty() && !fs::is_directory(directory, ignored)) {
     throw BadInput("data.directory = " + directory.string() + " is not a folder; looked there for " + wanted +

@@ -162,7 +162,7 @@ fs::path find(const DatasetSpec& spec) {
     if (fs::exists(folder / known->second, ignored)) return folder / known->second;
     if (fs::is_directory(folder / unpacked, ignored)) return folder / unpacked;
   }
-  const auto last = given.has_filename() ? given : given.parent_path();
+  auto last = given.has_filename() ? given : given.parent_path();
   if (last.filename() == unpacked && fs::is_directory(last, ignored)) return last;
   throw BadInput("data.directory = " + spec.directory + " does not hold " + known->second +
                  " or the unpacked folder " + unpacked.string() +
