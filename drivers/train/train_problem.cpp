@@ -283,7 +283,7 @@ std::string TrainProblem::describe() const {
   text << to_word(spec.kind) << ", " << spec.layers << " layers on " << depth.cells << " depth cells, "
        << spec.knots << " sets of weights, width " << spec.width << ", " << trainer.trained()
        << " trained parameters\n"
-       << train->name() << ": " << members.training.size() << " samples to train on, "
+       << train->title() << ": " << members.training.size() << " samples to train on, "
        << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
        << line.tokens_x() << " x " << line.tokens_y() << " tokens, ";
   if (masked)

@@ -30,6 +30,10 @@ class Dataset {
 
   /// The name in decks (data.set).
   virtual std::string name() const = 0;
+  /// The folder or file of the samples where sets of one name() may come from several; else empty.
+  virtual std::string origin() const { return {}; }
+  /// Name and origin, for messages.
+  std::string title() const { return origin().empty() ? name() : name() + " (" + origin() + ")"; }
   /// Number of samples of this split.
   virtual std::size_t size() const = 0;
   /// Number of labels.

@@ -60,9 +60,10 @@ class Images(FolderOf):
         said = self.runs("mnist", "emnist", *train)
         self.assertIn("27 classes", said)
         self.assertIn("1 of 27 classes have no training samples: 0 (labels count from 0)", said)
-        # Some digits of MNIST alone: it has ten classes all the same.
-        self.images("digits", labels=[0, 9] * 15)
+        # Two classes alone: such a set has ten classes all the same.
+        self.images("digits/FashionMNIST/raw", labels=[0, 9] * 15)
         said = self.runs("mnist", "digits", *train)
+        self.assertIn("mnist (digits/FashionMNIST/raw): ", said)
         self.assertIn("10 classes", said)
         self.assertIn("8 of 10 classes have no training samples: 1, 2, 3, 4, 5, 6, 7, 8", said)
 

@@ -129,6 +129,13 @@ struct SetPlace {
   std::string prefix;
 };
 
+/// What data.directory may be set to for this place.
+std::string name_of(const SetPlace& place) {
+  const auto& [folder, prefix] = place;
+  const auto name = prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1);
+  return name.lexically_normal().string();
+}
+
 /// Images and labels of a split, plain before .gz; an empty path for what is not there.
 struct IdxPair {
   fs::path images, labels;
@@ -206,10 +213,7 @@ SetPlace place_of_set(const fs::path& directory) {
   if (others.empty()) return {};
   if (others.size() == 1) return others.front();
   std::string list;
-  for (const auto& [folder, prefix] : others) {
-    const auto name = prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1);
-    list += (list.empty() ? "" : ", ") + name.lexically_normal().string();
-  }
+  for (const auto& other : others) list += (list.empty() ? "" : ", ") + name_of(other);
   throw BadInput("data.directory = " + directory.string() + " holds several sets; set it to one of " + list);
 }
 
@@ -273,6 +277,7 @@ int classes_of(const std::vector<std::uint8_t>& labels) {
 Mnist::Mnist(const fs::path& directory, bool train, const ImageTokens& layout, std::size_t at_most)
     : ImageDataset(layout) {
   const auto place = place_of_split(directory, train);
+  origin_ = name_of(place);
   const auto [image_path, label_path] = find_pair(place, train);
   const IdxFile images(image_path, 3);
   labels_ = labels_in(label_path);

@@ -59,6 +59,7 @@ class Mnist final : public ImageDataset {
         std::size_t at_most = every_sample);
 
   std::string name() const override { return "mnist"; }
+  std::string origin() const override { return origin_; }
   std::size_t size() const override { return labels_.size(); }
   /// 10, or the largest label of both splits and one.
   int classes() const override { return classes_; }
@@ -69,6 +70,7 @@ class Mnist final : public ImageDataset {
   std::vector<std::uint8_t> images_;  ///< [sample][row][column]
   std::vector<std::uint8_t> labels_;  ///< [sample]
   int classes_ = 10;
+  std::string origin_;
 };
 
 }  // namespace fluxformer::data

@@ -56,6 +56,7 @@ class TokenFile final : public Dataset {
   explicit TokenFile(const DatasetSpec& spec);
 
   std::string name() const override { return "tokens"; }
+  std::string origin() const override { return file_; }
   std::size_t size() const override { return table_.samples; }
   int classes() const override { return table_.classes; }
   int label(std::size_t index) const override;
