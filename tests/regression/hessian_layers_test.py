@@ -172,7 +172,7 @@ class OneLayer(LayerTest):
         self.assertEqual([os.path.basename(deck) for deck in decks],
                          ["blocks.ini", "growth_linear.ini", "growth_mlp.ini", "growth_pre_norm.ini", "growth_softmax.ini"])
         for deck in decks:
-            for more in ((), ("--hessian.depth=5",))[:2 if "growth" in deck else 1]:
+            for more in ((), ("--hessian.depth=5", "--hessian.sigmas=0.01,10"))[:2 if "growth" in deck else 1]:
                 end = self.run_program("hessian", deck, "--validate", "--output.file=out.h5", *more)
                 self.assertEqual((end.code, end.err), (0, ""), end)
                 # At a small size they run.

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import CompareTest, MODELS  # noqa: E402
-from program import ROOT, SEVERAL_RANKS  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ranks_of_case  # noqa: E402
 from python_package import call  # noqa: E402
 
 DECK = os.path.join(ROOT, "input", "hessian", "digits.ini")
@@ -123,13 +123,14 @@ class Hessian(CompareTest):
                                            err_msg=f"{name} on {ranks} ranks")
 
     def test_bad_input_is_refused_by_name(self):
-        for settings, words in ((("--hessian.blocks=Q,X",), ("hessian.blocks", "'X'")),
-                                (("--hessian.parts=outer",), ("hessian.parts", "'outer'")),
-                                (("--hessian.eigenvalues=100000",), ("hessian.eigenvalues", "trained variables")),
-                                (("--hessian.probes=1",), ("hessian.probes", "at least 2")),
-                                (("--hessian.epochs=9",), ("models.transformer", "epoch9")),
-                                (("--run.precision=single",), ("run.precision", "double"))):
-            for ranks in (1, 3):
+        cases = ((("--hessian.blocks=Q,X",), ("hessian.blocks", "'X'")),
+                 (("--hessian.parts=outer",), ("hessian.parts", "'outer'")),
+                 (("--hessian.eigenvalues=100000",), ("hessian.eigenvalues", "trained variables")),
+                 (("--hessian.probes=1",), ("hessian.probes", "at least 2")),
+                 (("--hessian.epochs=9",), ("models.transformer", "epoch9")),
+                 (("--run.precision=single",), ("run.precision", "double")))
+        for number, (settings, words) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 end = self.run_program("hessian", "--quiet", *ONE, *settings, "--output.file=out.h5", ranks=ranks)
                 self.assert_refused(end, *words)
                 self.assertFalse(os.path.exists(self.path("out.h5")))

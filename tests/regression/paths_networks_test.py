@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from fluxformer.paths import networks, paths  # noqa: E402
@@ -307,21 +307,22 @@ class Refusals(NetworksTest):
 
         copy_changed(self.path("network.h5"), self.path("other.h5"), damage)
         self.paths("--paths.widths=10", "--paths.examples=10", "--paths.test_examples=10", name="theory.h5")
-        for arguments, parts in ((("--paths.study=train",), ("paths.study = train needs paths.task = one_shot",)),
-                                 ((*THEORY, "--paths.attention=network.h5", "--paths.heads=8"), ("paths.heads = 8", "has 3")),
-                                 ((*THEORY, "--paths.attention=out.h5"), ("paths.attention = out.h5",)),
-                                 ((*TASK, "--paths.study=prune"), ("paths.study = prune", "paths.attention")),
-                                 ((*TASK, "--paths.study=prune", "--paths.task=markov"), ("paths",)),
-                                 ((*THEORY, "--paths.attention=nowhere.h5"), ("paths.attention = nowhere.h5",)),
-                                 ((*THEORY, "--paths.attention=theory.h5"), ("theory.h5", "paths.study = train")),
-                                 ((*THEORY, "--paths.attention=other.h5"), ("other.h5", "values")),
-                                 ((*PRUNE, "--paths.seeds=1,3"), ("network.h5", "seed 3")),
-                                 ((*THEORY, "--paths.images=omniglot"), ("data.directory",)),
-                                 ((*THEORY, "--paths.foreign=mnist", "--data.directory=nowhere"), ("nowhere",)),
-                                 ((*THEORY, "--paths.steps=3"), ("paths.steps", "paths.study")),
-                                 ((*TRAIN, "--paths.rate=0"), ("paths.rate",)),
-                                 ((*TRAIN, "--paths.widths=10"), ("paths.widths", "paths.study"))):
-            for ranks in (1, 3):
+        cases = ((("--paths.study=train",), ("paths.study = train needs paths.task = one_shot",)),
+                 ((*THEORY, "--paths.attention=network.h5", "--paths.heads=8"), ("paths.heads = 8", "has 3")),
+                 ((*THEORY, "--paths.attention=out.h5"), ("paths.attention = out.h5",)),
+                 ((*TASK, "--paths.study=prune"), ("paths.study = prune", "paths.attention")),
+                 ((*TASK, "--paths.study=prune", "--paths.task=markov"), ("paths",)),
+                 ((*THEORY, "--paths.attention=nowhere.h5"), ("paths.attention = nowhere.h5",)),
+                 ((*THEORY, "--paths.attention=theory.h5"), ("theory.h5", "paths.study = train")),
+                 ((*THEORY, "--paths.attention=other.h5"), ("other.h5", "values")),
+                 ((*PRUNE, "--paths.seeds=1,3"), ("network.h5", "seed 3")),
+                 ((*THEORY, "--paths.images=omniglot"), ("data.directory",)),
+                 ((*THEORY, "--paths.foreign=mnist", "--data.directory=nowhere"), ("nowhere",)),
+                 ((*THEORY, "--paths.steps=3"), ("paths.steps", "paths.study")),
+                 ((*TRAIN, "--paths.rate=0"), ("paths.rate",)),
+                 ((*TRAIN, "--paths.widths=10"), ("paths.widths", "paths.study")))
+        for number, (arguments, parts) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 end = self.paths(*arguments, ranks=ranks, code=2)
                 for part in parts:
                     self.assertIn(part, end.err, arguments)

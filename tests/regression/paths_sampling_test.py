@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import numpy as np  # noqa: E402 (the folders are put on the path first)
 
-from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from fluxformer.paths import sampling  # noqa: E402
@@ -154,16 +154,17 @@ class Figures(SamplingTest):
 
 class Refusals(SamplingTest):
     def test_what_cannot_be_sampled_is_refused_with_the_key(self):
-        for arguments, parts in (((SAMPLE, "--paths.widths=3,10"), ("width", "4")),
-                                 ((SAMPLE, "--paths.widths=10.5", "--paths.samplers=hmc"), ("whole numbers",)),
-                                 ((SAMPLE, "--paths.sampled_widths=11"), ("paths.sampled_widths", "paths.widths")),
-                                 ((SAMPLE, "--paths.samplers=nuts"), ("paths.samplers", "nuts")),
-                                 ((SAMPLE, "--paths.samplers="), ("paths.samplers", "empty")),
-                                 ((SAMPLE, "--paths.chains=0"), ("paths.chains",)),
-                                 ((SAMPLE, "--paths.samples=3"), ("paths.samples",)),
-                                 (("--paths.chains=2",), ("paths.chains", "paths.study")),
-                                 ((SAMPLE, "--paths.widths=1000000", "--paths.samplers=hmc"), ("paths.sampled_widths", "GB"))):
-            for ranks in (1, 3):
+        cases = (((SAMPLE, "--paths.widths=3,10"), ("width", "4")),
+                 ((SAMPLE, "--paths.widths=10.5", "--paths.samplers=hmc"), ("whole numbers",)),
+                 ((SAMPLE, "--paths.sampled_widths=11"), ("paths.sampled_widths", "paths.widths")),
+                 ((SAMPLE, "--paths.samplers=nuts"), ("paths.samplers", "nuts")),
+                 ((SAMPLE, "--paths.samplers="), ("paths.samplers", "empty")),
+                 ((SAMPLE, "--paths.chains=0"), ("paths.chains",)),
+                 ((SAMPLE, "--paths.samples=3"), ("paths.samples",)),
+                 (("--paths.chains=2",), ("paths.chains", "paths.study")),
+                 ((SAMPLE, "--paths.widths=1000000", "--paths.samplers=hmc"), ("paths.sampled_widths", "GB")))
+        for number, (arguments, parts) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 end = self.run_program("paths", "--quiet", *arguments, ranks=ranks)
                 self.assertEqual(end.code, 2, (arguments, end))
                 self.assertFalse(os.path.exists(self.path("paths.h5")))

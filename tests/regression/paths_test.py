@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, SEVERAL_RANKS, ProgramTest  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from matplotlib import pyplot  # noqa: E402
@@ -246,22 +246,23 @@ class Decks(PathsTest):
 
 class Refusals(PathsTest):
     def test_what_cannot_be_is_refused_with_the_key(self):
-        for arguments, parts in ((("--paths.temperatures=0",), ("paths.temperatures", "'0'")),
-                                 (("--paths.temperatures=-1",), ("paths.temperatures", "'-1'")),
-                                 (("--paths.temperatures=",), ("paths.temperatures", "empty")),
-                                 (("--paths.widths=10,-3",), ("paths.widths", "'-3'")),
-                                 (("--paths.widths=10,10",), ("paths.widths", "duplicates")),
-                                 (("--paths.widths=ten",), ("paths.widths", "'ten'")),
-                                 (("--paths.draws=27,59",), ("paths.draws", "four seeds")),
-                                 ((*PUBLISHED, "--paths.seeds=1,2"), ("paths.draws", "paths.seeds")),
-                                 (("--paths.draws=1,2,3,99999999999",), ("paths.draws", "2147483647")),
-                                 (("--paths.noise=loud",), ("paths.noise", "loud")),
-                                 (("--paths.noise=1,2",), ("paths.noise", "one number")),
-                                 (("--paths.examples=21",), ("even",)),
-                                 (("--paths.task=surrogate", *PUBLISHED), ("paths.draws", "paths.task")),
-                                 (("--paths.task=markov", "--paths.heads=3"), ("paths.heads", "paths.task")),
-                                 (("--paths.task=chess",), ("paths.task", "surrogate"))):
-            for ranks in (1, 3):
+        cases = ((("--paths.temperatures=0",), ("paths.temperatures", "'0'")),
+                 (("--paths.temperatures=-1",), ("paths.temperatures", "'-1'")),
+                 (("--paths.temperatures=",), ("paths.temperatures", "empty")),
+                 (("--paths.widths=10,-3",), ("paths.widths", "'-3'")),
+                 (("--paths.widths=10,10",), ("paths.widths", "duplicates")),
+                 (("--paths.widths=ten",), ("paths.widths", "'ten'")),
+                 (("--paths.draws=27,59",), ("paths.draws", "four seeds")),
+                 ((*PUBLISHED, "--paths.seeds=1,2"), ("paths.draws", "paths.seeds")),
+                 (("--paths.draws=1,2,3,99999999999",), ("paths.draws", "2147483647")),
+                 (("--paths.noise=loud",), ("paths.noise", "loud")),
+                 (("--paths.noise=1,2",), ("paths.noise", "one number")),
+                 (("--paths.examples=21",), ("even",)),
+                 (("--paths.task=surrogate", *PUBLISHED), ("paths.draws", "paths.task")),
+                 (("--paths.task=markov", "--paths.heads=3"), ("paths.heads", "paths.task")),
+                 (("--paths.task=chess",), ("paths.task", "surrogate")))
+        for number, (arguments, parts) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 message = self.refused(*arguments, ranks=ranks)
                 for part in parts:
                     self.assertIn(part, message, arguments)

@@ -129,7 +129,7 @@ struct SetPlace {
   std::string prefix;
 };
 
-/// What data.directory may be set to for this place.
+/// The value of data.directory that stands for this place.
 std::string name_of(const SetPlace& place) {
   const auto& [folder, prefix] = place;
   const auto name = prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1);
