@@ -13,6 +13,7 @@
 // about <(a - b)^2> / 2 and small, whether or not a and b agree; only the centred cosine measures that.
 // Sources: Lin 1991 (js); Kullback and Leibler 1951.
 
+#include <Eigen/Core>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -53,7 +54,8 @@ class AttentionRow {
 
  private:
   friend RowScores compare(const AttentionRow& p, const AttentionRow& q);
-  std::vector<double> p_, log_p_, centred_;
+  // Eigen's own memory is aligned: the order of its sums depends on where their terms lie in memory.
+  Eigen::ArrayXd p_, log_p_, centred_;
   double norm_ = 0, centred_norm_ = 0, entropy_ = 0;
   bool uniform_ = false;
 };
