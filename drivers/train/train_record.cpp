@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 
@@ -250,34 +249,26 @@ void TrainRecord::describe(io::ArchiveWriter& archive) const {
 
 void TrainRecord::write_weights(const std::string& what) const {
   const auto& trainer = problem_.trainer;
-  collectively(context_.comm, [&] {
-    // Rank 0 writes. If it fails, the stages still send their weights, and rank 0 drops them.
-    std::unique_ptr<io::ArchiveWriter> archive;
-    std::exception_ptr failure;
-    const auto on_root = [&](const auto& work) {
-      if (!root_ || failure != nullptr) return;
-      try {
-        work();
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    };
-    on_root([&] {
-      archive = std::make_unique<io::ArchiveWriter>(
-          MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
-      describe(*archive);
-    });
-    trainer.stages().for_each_stage(problem_.parameters, [&](const auto& views, const double* values) {
-      on_root([&] { write_model_arrays(*archive, views, values); });
-    });
-    const auto optimiser = trainer.optimiser(
-        settings_.flag("output.preconditioner") ? Preconditioner::kept : Preconditioner::left_out);
-    on_root([&] {
-      write_optimiser(*archive, optimiser);
-      archive->finish(names::done);
-    });
-    if (failure != nullptr) std::rethrow_exception(failure);
+  // Rank 0 writes. If it fails, the stages still send their weights, and rank 0 drops them.
+  std::unique_ptr<io::ArchiveWriter> archive;
+  RankFailure failure;
+  const auto on_root = [&](const auto& work) {
+    if (root_) failure.attempt(work);
+  };
+  on_root([&] {
+    archive = std::make_unique<io::ArchiveWriter>(MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
+    describe(*archive);
   });
+  trainer.stages().for_each_stage(problem_.parameters, [&](const auto& views, const double* values) {
+    on_root([&] { write_model_arrays(*archive, views, values); });
+  });
+  const auto optimiser = trainer.optimiser(
+      settings_.flag("output.preconditioner") ? Preconditioner::kept : Preconditioner::left_out);
+  on_root([&] {
+    write_optimiser(*archive, optimiser);
+    archive->finish(names::done);
+  });
+  failure.share(context_.comm);
 }
 
 }  // namespace fluxformer
