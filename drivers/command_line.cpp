@@ -23,7 +23,7 @@
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/describe.hpp"
 #include "drivers/registry.hpp"
 

@@ -15,7 +15,6 @@
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/study/study.hpp"

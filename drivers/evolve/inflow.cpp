@@ -3,36 +3,31 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "drivers/common/data_options.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer {
 
-Inflow::Inflow(const Settings& settings, MPI_Comm comm)
-    : source_(settings.word("inflow.source")),
-      samples_(settings.count("inflow.samples")),
-      first_(static_cast<std::size_t>(settings.integer("inflow.first"))),
-      seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
+Inflow::Inflow(const InflowPlan& plan, MPI_Comm comm)
+    : source_(plan.source), samples_(plan.samples), first_(plan.first), seed_(plan.seed) {
   if (source_ == "data") {
-    data_ = open_data(settings, settings.word("data.split"), known_input(settings, comm), comm);
+    data_ = open_data(plan.data, plan.split, known_input(plan.data, comm), comm);
     if (first_ + static_cast<std::size_t>(samples_) > data_->size())
       throw BadInput(
           "inflow.first + inflow.samples = " + std::to_string(first_ + static_cast<std::size_t>(samples_)) +
-          ": " + settings.word("data.set") + " has " + std::to_string(data_->size()) + " samples");
-    if (data_->padded() && settings.real("inflow.every") > 0)
+          ": " + plan.data.set.name + " has " + std::to_string(data_->size()) + " samples");
+    if (data_->padded() && plan.every > 0)
       throw BadInput("inflow.every: texts of different lengths cannot follow each other through depth");
     tokens_x_ = data_->tokens_x();
     tokens_y_ = data_->tokens_y();
   }
-  const auto choose = [&](const char* key, int& tokens) {
-    const int asked = settings.count(key);
+  const auto choose = [&](const char* key, int asked, int& tokens) {
     if (data_ != nullptr && asked > 0 && asked != tokens)
       throw BadInput(std::string(key) + " = " + std::to_string(asked) + ": the data has " +
                      std::to_string(tokens) + "; leave the key out");
     if (data_ == nullptr) tokens = std::max(1, asked);
   };
-  choose("mesh.tokens_x", tokens_x_);
-  choose("mesh.tokens_y", tokens_y_);
+  choose("mesh.tokens_x", plan.tokens_x, tokens_x_);
+  choose("mesh.tokens_y", plan.tokens_y, tokens_y_);
 }
 
 InputShape Inflow::shape() const {
@@ -65,15 +60,6 @@ void Inflow::fill(const Parameters& parameters, const SlabContext& context, long
     std::fill_n(slab, context.size(), 0.0);
   else
     fill_with_noise(which, seed_, context, slab);
-}
-
-InitialState initial_state(const Settings& settings, const ModelSpec& model) {
-  return {.kind = settings.word("start.state"),
-          .scale = settings.real("start.scale"),
-          .gamma = settings.real("start.gamma"),
-          .mode = settings.integer("start.mode"),
-          .seed = static_cast<std::uint64_t>(settings.integer("run.seed")),
-          .no_zero_vectors = model.norm == Norm::sphere};
 }
 
 }  // namespace fluxformer

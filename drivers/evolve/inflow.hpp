@@ -1,24 +1,21 @@
 #pragma once
 
-// The inflow at s = 0 and the state at t = 0.
+// The inflow at s = 0.
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/settings.hpp"
 #include "data/dataset.hpp"
-#include "drivers/common/model_settings.hpp"
-#include "model/initial_state.hpp"
+#include "drivers/evolve/evolve_options.hpp"
 
 namespace fluxformer {
 
-/// The inflow: samples of a data set, noise, or zeros (inflow.source), in blocks of inflow.samples that
-/// follow each other in time.
+/// The inflow: samples of a data set, noise, or zeros, in blocks of samples that follow each other in time.
 class Inflow {
  public:
   /// Reads the data set if there is one. Collective over `comm`; throws BadInput (agreed).
-  Inflow(const Settings& settings, MPI_Comm comm);
+  Inflow(const InflowPlan& plan, MPI_Comm comm);
 
   /// Input that the model must take; all sizes are 0 unless the inflow is data.
   InputShape shape() const;
@@ -41,8 +38,5 @@ class Inflow {
   std::size_t first_;
   std::uint64_t seed_;
 };
-
-/// The state at t = 0 as specified by the keys start.*.
-InitialState initial_state(const Settings& settings, const ModelSpec& model);
 
 }  // namespace fluxformer

@@ -13,25 +13,25 @@ namespace {
 
 class Evolving final : public ScalingWorkload {
  public:
-  Evolving(const Settings& settings, MPI_Comm comm) : problem_(settings, comm) {}
+  Evolving(const Settings& settings, MPI_Comm comm) : problem_(plan_of_evolution(settings), comm) {}
   std::string describe() const override { return problem_.describe(); }
-  const ModelSpec& model() const override { return problem_.parameters.spec; }
+  const ModelSpec& model() const override { return problem_.parameters->spec; }
   Size size() const override {
-    const auto& mesh = problem_.mesh;
+    const auto& mesh = *problem_.mesh;
     return {.cells = mesh.total_cells(),
             .tokens = mesh.token_line().tokens(),
             .samples = mesh.spec().samples,
-            .parameters = problem_.parameters.layout.size_of_model(),
+            .parameters = problem_.parameters->layout.size_of_model(),
             .ranks_depth = mesh.grid().depth,
             .ranks_token = mesh.grid().token(),
             .groups = 1};
   }
   void run(const std::function<bool()>& after_step) override {
-    problem_.solver.run([&](const Step&) { return after_step(); });
+    problem_.solver->run([&](const Step&) { return after_step(); });
   }
   void save(const std::string& output) override {
-    io::CheckpointWriter file(problem_.mesh.comm(), output);
-    file.put(io::NumbersItem{"u"}, field_part(problem_.mesh), ReadArray(problem_.solver.state()).values);
+    io::CheckpointWriter file(problem_.mesh->comm(), output);
+    file.put(io::NumbersItem{"u"}, field_part(*problem_.mesh), ReadArray(problem_.solver->state()).values);
     file.commit();
   }
 

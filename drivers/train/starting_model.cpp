@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "data/text/vocabulary.hpp"
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/mpi.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 
 namespace fluxformer {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_record.hpp"

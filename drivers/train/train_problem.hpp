@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/common/rank_layout.hpp"
 #include "drivers/train/starting_model.hpp"
 #include "drivers/train/train_checks.hpp"

@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "base/error.hpp"
-#include "drivers/common/run_attributes.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "io/axes.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"

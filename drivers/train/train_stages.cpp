@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "model/backpropagation.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "training/stage_cells.hpp"

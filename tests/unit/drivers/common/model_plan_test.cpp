@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
 #include "operators/kernels/bfloat16_product.hpp"
