@@ -286,8 +286,8 @@ void require_same(const ModelPlan& plan, const ModelSpec& spec) {
     const auto* flag = std::get_if<bool>(&there);
     throw BadInput(key +
                    (flag != nullptr ? ": the model in " + file + " has it " + (*flag ? "on" : "off")
-                                    : " = " + value_text(given->second) + ": the model in " + file +
-                                          " has " + value_text(there)) +
+                                    : " = " + value_text(given->second) + ": the model in " + file + " has " +
+                                          value_text(there)) +
                    "; leave the key out or give that value");
   }
 }
@@ -298,8 +298,7 @@ void override_coefficients(const ModelPlan& plan, Parameters& parameters) {
   if (plan.rho.given) parameters.values[layout.rho()] = plan.rho.value;
   if (!plan.kappa.given) return;
   for (const auto& view : layout.views())
-    if (view.name == "kappa")
-      std::ranges::fill(parameters.view(view.path()), plan.kappa.value);
+    if (view.name == "kappa") std::ranges::fill(parameters.view(view.path()), plan.kappa.value);
 }
 
 Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
@@ -363,8 +362,7 @@ Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
     initialise_standard(parameters, plan.seed, plan.kappa.value, plan.alpha.value, plan.rho.value);
   } else {
     const double head_width = static_cast<double>(parameters.spec.width) / parameters.spec.attention.heads;
-    initialise_scaled_identity(parameters,
-                               std::sqrt(plan.beta) * std::pow(head_width, 0.25), plan.value);
+    initialise_scaled_identity(parameters, std::sqrt(plan.beta) * std::pow(head_width, 0.25), plan.value);
     override_coefficients(plan, parameters);
   }
   return parameters;

@@ -15,15 +15,14 @@
 namespace fluxformer {
 
 RunAttributes run_attributes(const Settings& settings, const RunContext& context) {
-  RunAttributes attributes{
-      {names::experiment, context.experiment},
-      {names::command_line, context.command_line},
-      {names::deck, context.deck},
-      {names::settings, settings.resolved()},
-      {names::seed, settings.integer("run.seed")},
-      {names::ranks, static_cast<long>(mpi::size(context.comm))},
-      {names::blas, blas_description()},
-      {names::cites, context.cites}};
+  RunAttributes attributes{{names::experiment, context.experiment},
+                           {names::command_line, context.command_line},
+                           {names::deck, context.deck},
+                           {names::settings, settings.resolved()},
+                           {names::seed, settings.integer("run.seed")},
+                           {names::ranks, static_cast<long>(mpi::size(context.comm))},
+                           {names::blas, blas_description()},
+                           {names::cites, context.cites}};
   for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);
   return attributes;
 }

@@ -209,8 +209,7 @@ Report EvolveExperiment::run() {
   OutputClaim files{.continues_output = continued && continued->continues_output,
                     .bytes = least_output_bytes(output_, problem_),
                     .datasets = ParameterLayout(problem_.parameters->spec).views().size()};
-  if (output_.fields)
-    files.side_files = {io::side_car_path(output_.file)};
+  if (output_.fields) files.side_files = {io::side_car_path(output_.file)};
   auto claim = frame_.claim(files);
   frame_.announce(*this);
   if (!frame_.timed("reference", [&] { return find_reference(); }))

@@ -21,13 +21,13 @@ void declare_evolution(Options& options);
 
 /// What flows in at s = 0.
 struct InflowPlan {
-  std::string source;             ///< data, noise or none
-  DataPlan data;                  ///< for source data
-  std::string split;              ///< split of the data
-  int samples = 1;                ///< samples of a block
-  std::size_t first = 0;          ///< index of the first sample
-  double every = 0;               ///< time between blocks; 0: the first one stays
-  int tokens_x = 0, tokens_y = 0; ///< the tokens asked for; 0: those of the data, or 1
+  std::string source;              ///< data, noise or none
+  DataPlan data;                   ///< for source data
+  std::string split;               ///< split of the data
+  int samples = 1;                 ///< samples of a block
+  std::size_t first = 0;           ///< index of the first sample
+  double every = 0;                ///< time between blocks; 0: the first one stays
+  int tokens_x = 0, tokens_y = 0;  ///< the tokens asked for; 0: those of the data, or 1
   std::uint64_t seed = 1;
 };
 
@@ -49,10 +49,10 @@ EvolvePlan plan_of_evolution(const Settings& settings);
 /// What `evolve` writes, and when.
 struct EvolveOutput {
   std::string file;
-  double every = 0;         ///< time between stored states; 0: start and end only
-  long history = 1;         ///< steps between lines of the history
-  double checkpoints = 0;   ///< time between checkpoints; 0: only when stopped
-  double threshold = 0;     ///< of the arrival of the front; 0: none is looked for
+  double every = 0;        ///< time between stored states; 0: start and end only
+  long history = 1;        ///< steps between lines of the history
+  double checkpoints = 0;  ///< time between checkpoints; 0: only when stopped
+  double threshold = 0;    ///< of the arrival of the front; 0: none is looked for
   bool fields = true, model = true, attention = false, logits = false;
   int depth_stride = 1, channel_stride = 1, compression = 0;
 };

@@ -88,9 +88,8 @@ std::string EvolveProblem::describe() const {
   const auto& grid = mesh->grid();
   text << to_word(spec.kind) << ", " << spec.layers << " layers on " << mesh->total_cells()
        << " depth cells, " << inflow->tokens_x() << " x " << inflow->tokens_y() << " tokens, width "
-       << spec.width << ", " << inflow->samples()
-       << (inflow->samples() == 1 ? " sample, " : " samples, ") << parameters->layout.size_of_model()
-       << " parameters\n"
+       << spec.width << ", " << inflow->samples() << (inflow->samples() == 1 ? " sample, " : " samples, ")
+       << parameters->layout.size_of_model() << " parameters\n"
        << to_word(equation->spec().scheme) << ", " << solver_settings.method
        << " to t = " << solver_settings.time << ", step " << solver->step_size() << "; ranks: " << grid.depth
        << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'

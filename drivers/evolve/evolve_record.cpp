@@ -122,10 +122,9 @@ void EvolveRecord::write_weights() {
   const auto& parameters = *problem_.parameters;
   write_model_attributes(archive_, parameters.spec);
   const TrainingRanks ranks{mesh_.comm(), mesh_.token_line().comm(), mesh_.depth_line()};
-  StageParameters(ranks, parameters)
-      .for_each_stage(parameters, [&](const auto& views, const double* values) {
-        write_model_arrays(archive_, views, values);
-      });
+  StageParameters(ranks, parameters).for_each_stage(parameters, [&](const auto& views, const double* values) {
+    write_model_arrays(archive_, views, values);
+  });
 }
 
 void EvolveRecord::define_axes() {
@@ -295,8 +294,7 @@ std::string EvolveRecord::finish(const std::string& status, const std::string& m
                                  const std::vector<std::pair<std::string, double>>& seconds) {
   if (measurement_.has_reference())
     archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
-  if (status == names::done)
-    write_attention(u, inflow_slab);
+  if (status == names::done) write_attention(u, inflow_slab);
   if (status == names::done && output_.logits) write_logits(u);
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
   if (!message.empty()) archive_.attribute(names::message, message);

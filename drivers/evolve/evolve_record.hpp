@@ -21,6 +21,8 @@
 #include "io/checkpoint.hpp"
 #include "solvers/evolve/evolve.hpp"
 
+/// The variables of `evolve` beside the measures of states and attention: the hidden state, the time history,
+/// attention, logits.
 namespace fluxformer::evolution {
 
 inline constexpr const char *history = "/history", *analysis = "/analysis/evolve", *attention = "/attention",
