@@ -19,7 +19,7 @@ void declare_evolve(Options& options);
 /// Declares the keys that plan_of_evolution reads, without those of model and data, and without run.seed.
 void declare_evolution(Options& options);
 
-/// What flows in at s = 0.
+/// The inflow at s = 0.
 struct InflowPlan {
   std::string source;              ///< data, noise or none
   DataPlan data;                   ///< for source data
@@ -46,7 +46,7 @@ struct EvolvePlan {
 /// too coarse for the steady state that fronts are measured against. Not collective.
 EvolvePlan plan_of_evolution(const Settings& settings);
 
-/// What `evolve` writes, and when.
+/// The output of `evolve`, and the times at which it is written.
 struct EvolveOutput {
   std::string file;
   double every = 0;        ///< time between stored states; 0: start and end only

@@ -35,7 +35,7 @@ struct SamplesPlan {
   double augment = 0, noise = 0;   ///< of the data, in each step anew
 };
 
-/// What a training minimises.
+/// The objective that a training minimises.
 struct ObjectivePlan {
   Loss loss;
   double masked_share = 0;       ///< share of the words of a text that are to be guessed
@@ -86,7 +86,7 @@ struct TrainPlan {
 /// collective.
 TrainPlan plan_of_training(const Settings& settings);
 
-/// What `train` writes, and when.
+/// The files that `train` writes, and the steps after which it does.
 struct TrainOutput {
   std::string file;
   long snapshots = 0;           ///< epochs between weight snapshots; 0: none

@@ -65,7 +65,7 @@ class RankFailure {
   bool attempt(Work&& work) {
     return ok_ && attempt_anyway(work);
   }
-  /// As `attempt`, but runs `work` after a failure, too: others may wait for what it sends.
+  /// Runs `work` as `attempt` does, but after a failure, too: others may wait for what it sends.
   template <class Work>
   bool attempt_anyway(Work&& work) {
     try {
