@@ -21,9 +21,9 @@
 #include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/restart_check.hpp"
 #include "drivers/describe.hpp"
 #include "drivers/registry.hpp"
 

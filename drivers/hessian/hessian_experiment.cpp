@@ -15,7 +15,7 @@
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"

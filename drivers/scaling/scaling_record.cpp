@@ -11,7 +11,7 @@
 #include "base/index.hpp"
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
 #include "operators/kernels/blas.hpp"
 

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
 #include "io/checkpoint.hpp"

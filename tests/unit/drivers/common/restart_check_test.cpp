@@ -1,6 +1,6 @@
 // The checkpoint that a run continues from, and the deck that is a file.
 
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
