@@ -24,6 +24,11 @@ def family_of(experiment: str) -> str | None:
     return experiment if experiment in families().values() else None
 
 
+def makes_its_data(experiment: str) -> bool:
+    """True for an experiment that makes its samples itself: no folder of data can be given."""
+    return experiment in _ENTRIES and "data.directory" not in _ENTRIES[experiment]["free"]
+
+
 def name_today(experiment: str, settings: Mapping[str, Any]) -> str:
     """The name of an experiment: `hessian` was one with the setting hessian.study, each of whose studies is an experiment today."""
     study = settings.get(f"{experiment}.study")

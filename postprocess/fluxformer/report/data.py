@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fluxformer.experiments import family_of, name_today
+from fluxformer.experiments import family_of, makes_its_data, name_today
 from fluxformer.io import Run, RunError, Value
 
 
@@ -102,7 +102,6 @@ def first_and_last(values: ArrayLike) -> str:
     return f"{number(float(np.nanmean(values[:, 0])))} → {mean_and_spread(values[:, -1])}"
 
 
-OF_ONE_LAYER = ("hessian_blocks", "hessian_scaling")  # studies of random weights and data that they make themselves
 # Settings that seeds added later may change.
 APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 BY_SAMPLE = "_by_sample"
@@ -116,7 +115,8 @@ def experiment_of(run: Run) -> str:
 def group_of(run: Run) -> str:
     """The group of its measures in /analysis: that of the experiment, or one that its family shares."""
     name = experiment_of(run)
-    return name if run.analyses(name) else family_of(name) or name
+    family = family_of(name)
+    return family if family and run.analyses(family) and not run.analyses(name) else name
 
 
 class Comparison:
@@ -260,8 +260,8 @@ class Comparison:
 
 def data_of(run: Run) -> tuple[str, str]:
     """The data that a run has seen: (set, tokens)."""
-    if experiment_of(run) in OF_ONE_LAYER:
-        return "addition", ""  # which they make themselves
+    if makes_its_data(experiment_of(run)):
+        return "addition", ""
     if task := run.settings.get("paths.task"):
         return task, run.settings.get("paths.images" if task == "one_shot" else "paths.variant", "")
     name = run.settings.get("data.set", "none")
