@@ -73,7 +73,7 @@ class Tables(StudyTest):
             (MARKOV, NETWORK, MARKOV): "there are two rows markov",
             ("markov  -  paths\n",): "row 1: it needs a name, the rows that it needs (or -), and what to run with which deck",
             (MARKOV.replace("markov ", "mar-kov "),): "'mar-kov' is not a name of letters, digits and _",
-            (MARKOV.replace("paths ", "path "),): "row markov: fluxformer: path: no such experiment",
+            (MARKOV.replace("paths_theory ", "path "),): "row markov: fluxformer: path: no such experiment",
             (MARKOV.replace("markov.ini", "none.ini"),): "row markov: no deck input/paths/none.ini",
             (MARKOV.replace("--paths", "paths"),): "row markov: 'paths.widths=10' is not of the form --section.key=value",
             (MARKOV.rstrip() + " --output.file=a.h5\n",): "row markov: --output.file=a.h5: the script sets this itself",
