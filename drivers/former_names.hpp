@@ -1,7 +1,7 @@
 #pragma once
 
-// Names that experiments had before. `hessian` and `paths` were one experiment each, and a key chose one of its
-// studies. Each of them is an experiment of its own now:
+// Names that experiments had before. `hessian` and `paths` were one experiment each, and a key chose one of
+// its studies. Each of them is an experiment of its own now:
 //
 //   hessian with hessian.study = blocks    is    hessian_blocks
 //
@@ -16,8 +16,8 @@
 
 namespace fluxformer {
 
-/// The experiment of this name or, for a former name, all that had it. Throws BadInput, which names those that
-/// there are, for any other name.
+/// The experiment of this name or, for a former name, all that had it. Throws BadInput, which names those
+/// that there are, for any other name.
 std::vector<const ExperimentEntry*> experiments_called(const std::string& name);
 
 /// The names that a deck which is an output file may say, for a run of `name`: its own first.
@@ -30,8 +30,8 @@ struct Request {
   std::vector<std::string> settings;  ///< settings of the command line, "section.key=value"
 };
 
-/// Translates a run of `name`: the study is that of the command line, else that of the deck, else the default.
-/// Keys of other studies are left out of stored settings and, under the former name, wherever they have their
+/// Translates a run of `name`: the study is that of the command line, else that of the deck, else the
+/// default. Keys of other studies are left out of stored settings and, under the former name, wherever they have their
 /// default. Throws BadInput for other keys of other studies, for the key of the study beside a name of today,
 /// and for an output file of another study. `source` names the deck in messages. Not collective: the same on
 /// all ranks.

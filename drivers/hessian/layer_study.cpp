@@ -263,7 +263,7 @@ decoder::LayerStudy LayerPlan::study_of(const std::string& kind, long seed) cons
 
 namespace {
 
-/// What both studies have in common.
+/// Settings of both studies.
 LayerPlan common_plan_of(const Settings& settings) {
   LayerPlan plan{.kinds = settings.words("hessian.layers"), .seeds = settings.integers("hessian.seeds")};
   auto& shape = plan.common.shape;

@@ -15,7 +15,7 @@
 
 namespace fluxformer {
 
-/// What is measured.
+/// Settings of a study of layers.
 struct LayerPlan {
   std::vector<std::string> kinds;  ///< kinds of layers: softmax, linear, ...
   std::vector<long> seeds;

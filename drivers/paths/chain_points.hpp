@@ -15,7 +15,7 @@
 
 namespace fluxformer {
 
-/// What a deck says of the chains.
+/// Settings of the chains.
 struct SamplerPlan {
   std::vector<std::string> samplers;
   std::vector<double> widths;  ///< at which the posterior is sampled; empty: at all widths of the theory

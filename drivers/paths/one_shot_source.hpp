@@ -15,7 +15,7 @@
 
 namespace fluxformer {
 
-/// What a deck says of the one-shot task.
+/// Settings of the one-shot task.
 struct OneShotPlan {
   std::string images, foreign, directory;  ///< of one_shot_pools
   std::uint64_t images_seed = 1;           ///< of one_shot_pools

@@ -33,7 +33,7 @@ void declare_one_shot_task(Options& options);
 /// The seeds of paths.seeds, or run.seed alone.
 std::vector<long> path_seeds(const Settings& settings);
 
-/// What a deck says of hidden Markov chains, or of the surrogate of one-shot classification.
+/// Settings of hidden Markov chains, and of the surrogate of one-shot classification.
 struct MarkovPlan {
   paths::MarkovVariant variant = paths::MarkovVariant::four_paths;
   std::vector<long> draws = {};      ///< seeds of the four draws; empty: made from the seed of the task
@@ -44,7 +44,7 @@ struct SurrogatePlan {
   std::optional<double> noise = {};  ///< of the features; std::nullopt: the published one
 };
 
-/// What a deck says of its task.
+/// Settings of a task.
 struct PathTaskPlan {
   std::vector<long> seeds;
   int examples = 0, test_examples = 0;

@@ -37,7 +37,7 @@ struct LearnerCourse {
   }
 };
 
-/// What is trained, and how.
+/// Settings of a training.
 struct PathTrainingPlan {
   std::vector<long> seeds;
   OneShotPlan examples;

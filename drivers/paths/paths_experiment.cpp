@@ -139,7 +139,7 @@ std::vector<io::Variable> joined(std::initializer_list<std::vector<io::Variable>
   return all;
 }
 
-/// What is computed: the theory, and beside it chains of the posterior, or networks that lose heads.
+/// Settings of the theory, and of the chains of the posterior or the networks that lose heads beside it.
 struct AttentionPathsPlan {
   PathTaskPlan task;
   TheoryPlan theory;

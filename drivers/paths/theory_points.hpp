@@ -14,7 +14,7 @@ namespace fluxformer {
 /// Group of the theory in a file.
 inline constexpr const char* theory_group = "theory";
 
-/// What a deck says of the theory.
+/// Settings of the theory.
 struct TheoryPlan {
   std::vector<double> temperatures, widths;
   int components = 0;  ///< principal components whose overlap with the targets is stored, at most
