@@ -264,7 +264,7 @@ decoder::LayerStudy LayerPlan::study_of(const std::string& kind, long seed) cons
 namespace {
 
 /// Settings of both studies.
-LayerPlan common_plan_of(const Settings& settings) {
+LayerPlan common_layer_plan_of(const Settings& settings) {
   LayerPlan plan{.kinds = settings.words("hessian.layers"), .seeds = settings.integers("hessian.seeds")};
   auto& shape = plan.common.shape;
   shape.width = settings.integer("hessian.width");
@@ -278,14 +278,14 @@ LayerPlan common_plan_of(const Settings& settings) {
 
 }  // namespace
 
-LayerPlan blocks_plan_of(const Settings& settings) {
-  auto plan = common_plan_of(settings);
+LayerPlan layer_blocks_plan_of(const Settings& settings) {
+  auto plan = common_layer_plan_of(settings);
   plan.heat_map = settings.flag("hessian.heat_map");
   return plan;
 }
 
-LayerPlan scaling_plan_of(const Settings& settings) {
-  auto plan = common_plan_of(settings);
+LayerPlan layer_scaling_plan_of(const Settings& settings) {
+  auto plan = common_layer_plan_of(settings);
   plan.sigmas = settings.reals("hessian.sigmas");
   plan.common.shape.depth = settings.count("hessian.depth");
   plan.common.probes = settings.count("hessian.norm_probes");
@@ -386,13 +386,13 @@ void describe_hessian_scaling(io::Description& description) {
 
 std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(blocks_plan_of(s), comm);
+    return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
   });
 }
 
 std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(scaling_plan_of(s), comm);
+    return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
   });
 }
 

@@ -30,8 +30,8 @@ struct LayerPlan {
 };
 
 /// The plan of `hessian_blocks` or `hessian_scaling`. Throws BadInput for a number that is too large.
-LayerPlan blocks_plan_of(const Settings& settings);
-LayerPlan scaling_plan_of(const Settings& settings);
+LayerPlan layer_blocks_plan_of(const Settings& settings);
+LayerPlan layer_scaling_plan_of(const Settings& settings);
 
 /// Registry entries (ExperimentEntry): the keys, the contents of the files, and the runs. The make_ functions
 /// are collective and throw BadInput (agreed).

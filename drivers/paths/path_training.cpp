@@ -47,7 +47,7 @@ struct PathTrainingPlan {
   int judged = 0;                   ///< examples of an evaluation
 };
 
-PathTrainingPlan plan_of(const Settings& settings) {
+PathTrainingPlan training_plan_of(const Settings& settings) {
   PathTrainingPlan plan{.seeds = path_seeds(settings),
                         .examples = one_shot_plan_of(settings),
                         .shape = {},
@@ -311,7 +311,7 @@ void describe_paths_train(io::Description& description) {
 
 std::unique_ptr<Experiment> make_paths_train(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(plan_of(s), comm); });
+    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(training_plan_of(s), comm); });
     made->require_memory_of_all();
     return made;
   });

@@ -147,7 +147,7 @@ struct AttentionPathsPlan {
   std::optional<std::size_t> random_orders = {};  ///< in which heads are silenced
 };
 
-AttentionPathsPlan common_plan_of(const Settings& settings) {
+AttentionPathsPlan common_paths_plan_of(const Settings& settings) {
   return {.task = path_task_plan_of(settings), .theory = theory_plan_of(settings)};
 }
 
@@ -301,14 +301,14 @@ void describe_paths_prune(io::Description& description) {
 
 std::unique_ptr<Experiment> make_paths_theory(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_plan_of(s); });
+    return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_paths_plan_of(s); });
   });
 }
 
 std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
-      auto plan = common_plan_of(s);
+      auto plan = common_paths_plan_of(s);
       plan.sampler = sampler_plan_of(s);
       return plan;
     });
@@ -318,7 +318,7 @@ std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const Ru
 std::unique_ptr<Experiment> make_paths_prune(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
-      auto plan = common_plan_of(s);
+      auto plan = common_paths_plan_of(s);
       plan.random_orders = static_cast<std::size_t>(s.count("paths.random_orders"));
       return plan;
     });

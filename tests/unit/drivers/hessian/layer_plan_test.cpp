@@ -13,13 +13,14 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(LayerPlans, of_blocks_measure_entries_and_those_of_scaling_norms) {
-  const auto blocks = blocks_plan_of(plan("hessian_blocks", {"hessian.heat_map=true", "hessian.seeds=3, 1"}));
+  const auto blocks =
+      layer_blocks_plan_of(plan("hessian_blocks", {"hessian.heat_map=true", "hessian.seeds=3, 1"}));
   EXPECT_FALSE(blocks.follows_norms());
   EXPECT_TRUE(blocks.heat_map);
   EXPECT_THAT(blocks.seeds, ElementsAre(3, 1));
   EXPECT_THAT(blocks.sigmas, IsEmpty());
   EXPECT_EQ(blocks.common.shape.depth, 1);
-  const auto scaling = scaling_plan_of(
+  const auto scaling = layer_scaling_plan_of(
       plan("hessian_scaling", {"hessian.sigmas=0.5, 2", "hessian.depth=3", "hessian.norm_probes=7"}));
   EXPECT_TRUE(scaling.follows_norms());
   EXPECT_THAT(scaling.sigmas, ElementsAre(0.5, 2));
@@ -28,9 +29,9 @@ TEST(LayerPlans, of_blocks_measure_entries_and_those_of_scaling_norms) {
 }
 
 TEST(LayerPlans, give_each_kind_its_attention_and_its_norms) {
-  const auto layers =
-      blocks_plan_of(plan("hessian_blocks", {"hessian.width=8", "hessian.mlp=true", "hessian.residual=0.5",
-                                             "hessian.loss=squared_error", "hessian.sequences=5"}));
+  const auto layers = layer_blocks_plan_of(
+      plan("hessian_blocks", {"hessian.width=8", "hessian.mlp=true", "hessian.residual=0.5",
+                              "hessian.loss=squared_error", "hessian.sequences=5"}));
   const auto softmax = layers.study_of("softmax", 4), linear = layers.study_of("linear", 4),
              before = layers.study_of("softmax_pre_norm", 4),
              behind = layers.study_of("softmax_post_norm", 4);
@@ -45,7 +46,7 @@ TEST(LayerPlans, give_each_kind_its_attention_and_its_norms) {
   EXPECT_FALSE(softmax.shape.norm_epsilon.has_value());
   EXPECT_TRUE(before.shape.norms(decoder::NormPlace::before).has_value());
   EXPECT_TRUE(behind.shape.norms(decoder::NormPlace::behind).has_value());
-  EXPECT_EQ(blocks_plan_of(plan("hessian_blocks", {"hessian.mlp=false"})).common.shape.hidden, 0);
+  EXPECT_EQ(layer_blocks_plan_of(plan("hessian_blocks", {"hessian.mlp=false"})).common.shape.hidden, 0);
 }
 
 }  // namespace
