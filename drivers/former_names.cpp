@@ -81,9 +81,28 @@ class Translation {
     return of;
   }
 
+  /// The first experiment that has all keys of deck and command line, and the first of all if none has.
+  const ExperimentEntry* with_these_keys(const std::vector<std::string>& settings) const {
+    for (const auto* one : studies_.experiments) {
+      const Options options(one->declare);
+      const auto has = [&](const std::string& key) {
+        return key.starts_with("petsc.") || options.find(key) != nullptr;
+      };
+      if (std::ranges::all_of(entries_, [&](const auto& entry) { return has(entry.first); }) &&
+          std::ranges::all_of(settings, [&](const auto& setting) { return has(parts_of(setting).first); }))
+        return one;
+    }
+    return studies_.experiments.front();
+  }
+
   void choose(const std::vector<std::string>& settings) {
     const auto* of = of_deck();
     if (by_former_name_) chosen_ = of;
+    // Decks of today do not have the key of the study, which would tell.
+    if (by_former_name_ && deck_.origin == Origin::deck &&
+        std::ranges::find(entries_, studies_.key.name, &std::pair<std::string, std::string>::first) ==
+            entries_.end())
+      chosen_ = with_these_keys(settings);
     for (const auto& setting : settings)
       if (const auto [key, value] = parts_of(setting); key == studies_.key.name) {
         if (!by_former_name_) refuse_key("command line");

@@ -6,7 +6,8 @@
 //   hessian with hessian.study = blocks    is    hessian_blocks
 //
 // Decks, command lines and output files with the old names still run. ExperimentEntry::former tells which
-// experiments had a name together; without the key the first of them in the registry is meant.
+// experiments had a name together; without the key the first of them in the registry that has all keys of the
+// deck is meant.
 
 #include <string>
 #include <vector>
@@ -30,8 +31,8 @@ struct Request {
   std::vector<std::string> settings;  ///< settings of the command line, "section.key=value"
 };
 
-/// Translates a run of `name`: the study is that of the command line, else that of the deck, else the
-/// default. Keys of other studies are left out of stored settings and, under the former name, wherever they have their
+/// Translates a run of `name`: the study is that of the command line, else that of the deck, else the first
+/// that has all of their keys, else the first. Keys of other studies are left out of stored settings and, under the former name, wherever they have their
 /// default. Throws BadInput for other keys of other studies, for the key of the study beside a name of today,
 /// and for an output file of another study. `source` names the deck in messages. Not collective: the same on
 /// all ranks.

@@ -75,10 +75,11 @@ class Decks(FormerNames):
                 self.assertEqual(once.replace("out.h5", "old.h5"), again)
                 self.assertNotIn("study =", once)
 
-    def test_without_the_key_are_of_the_first_study(self):
-        self.write("old.ini", SMALL["paths_theory"])
-        self.ran("paths", "old.ini")
-        self.assertEqual(self.open("out.h5").attrs["experiment"], "paths_theory")
+    def test_without_the_key_are_of_the_first_study_that_has_all_keys(self):
+        for name, deck in SMALL.items():
+            self.write("old.ini", deck)
+            self.ran(name.split("_")[0], "old.ini")
+            self.assertEqual(self.open("out.h5").attrs["experiment"], name)
         end = self.run_program("hessian", "--quiet")
         self.assertEqual((end.code, self.notices(end)), (2, ["fluxformer: hessian: this study is now the experiment hessian_spectrum"]), end)
         self.assertIn("models.transformer", end.messages[-1])

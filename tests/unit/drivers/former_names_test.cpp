@@ -59,6 +59,16 @@ TEST(FormerNames, choose_the_study_by_command_line_deck_or_default) {
   EXPECT_THAT(refusal("hessian", "", {"hessian.study=block"}), HasSubstr("hessian.study = block"));
 }
 
+TEST(FormerNames, without_a_study_are_the_first_experiment_that_has_all_keys) {
+  EXPECT_EQ(request("hessian", "[hessian]\nlayers = linear\n").experiment->name, "hessian_blocks");
+  EXPECT_EQ(request("hessian", "", {"hessian.seeds=1", "hessian.sigmas=2"}).experiment->name,
+            "hessian_scaling");
+  EXPECT_EQ(request("paths", "[paths]\nrandom_orders = 20\n[petsc]\nksp_rtol = 1\n").experiment->name,
+            "paths_prune");
+  EXPECT_EQ(request("paths", "[paths]\nwidht = 20\n").experiment->name, "paths_theory");
+  EXPECT_EQ(request("hessian", "[hessian]\nepochs = \nheat_map = false\n").deck, "hessian.epochs = \n");
+}
+
 TEST(FormerNames, take_keys_of_other_studies_where_they_say_nothing) {
   const std::string deck = "[hessian]\nstudy = blocks\ndepth = 1\nwidth = 4\n";
   EXPECT_EQ(request("hessian", deck).deck, "hessian.width = 4\n");
