@@ -12,8 +12,8 @@
 
 namespace fluxformer {
 
-/// Attributes of the root of a file: experiment, command line, deck, settings, seed, ranks, versions, cites.
-/// The settings must have run.seed. The same on all ranks; not collective.
+/// Attributes of the root of a file: experiment, command line, deck, settings, seed (if there is a run.seed),
+/// ranks, versions, cites. The same on all ranks; not collective.
 std::vector<std::pair<std::string, io::AttributeValue>> run_attributes(const Settings& settings,
                                                                        const RunContext& context);
 
