@@ -19,10 +19,11 @@ RunAttributes run_attributes(const Settings& settings, const RunContext& context
                            {names::command_line, context.command_line},
                            {names::deck, context.deck},
                            {names::settings, settings.resolved()},
-                           {names::seed, settings.integer("run.seed")},
                            {names::ranks, static_cast<long>(mpi::size(context.comm))},
                            {names::blas, blas_description()},
                            {names::cites, context.cites}};
+  if (settings.options()->find("run.seed") != nullptr)
+    attributes.emplace_back(names::seed, settings.integer("run.seed"));
   for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);
   return attributes;
 }

@@ -299,14 +299,26 @@ void describe_paths_prune(io::Description& description) {
   describe_with_theory(description, prune_coordinates(), prune_notes(), prune_measures());
 }
 
+namespace {
+
+/// Settings in which the file of paths.attention, if there is one, decides the sizes of the network where they
+/// are not given: the output must not hold their defaults, which a run that is repeated from it would ask for.
+Settings with_sizes_of_file(Settings settings) {
+  if (const auto& file = settings.word("paths.attention"); !file.empty() && file != "random")
+    for (const char* key : {"paths.layers", "paths.heads", "paths.key"}) settings.leave_to_file(key);
+  return settings;
+}
+
+}  // namespace
+
 std::unique_ptr<Experiment> make_paths_theory(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_paths_plan_of(s); });
   });
 }
 
 std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
       auto plan = common_paths_plan_of(s);
       plan.sampler = sampler_plan_of(s);
@@ -316,7 +328,7 @@ std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const Ru
 }
 
 std::unique_ptr<Experiment> make_paths_prune(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
       auto plan = common_paths_plan_of(s);
       plan.random_orders = static_cast<std::size_t>(s.count("paths.random_orders"));

@@ -5,10 +5,12 @@ numbers of the experiments of today.
 
 import json
 import os
+import shutil
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 import h5py  # noqa: E402 (the folder is put on the path first)
 
@@ -44,15 +46,13 @@ class FormerNames(ProgramTest):
 
     def as_of_then(self, name, to):
         """A copy of a file as it was written under the former name: the key of the study and keys of the other studies are in its settings."""
-        with h5py.File(self.path(name), "r") as file, h5py.File(self.path(to), "w") as copy:
-            for key in file:
-                file.copy(key, copy)
-            copy.attrs.update(file.attrs)
+        shutil.copyfile(self.path(name), self.path(to))
+        with h5py.File(self.path(to), "r+") as file:
             family, study = file.attrs["experiment"].split("_")
-            more = {"hessian": "heat_map = false\nnorm_probes = 20\n", "paths": "random_orders = 20\njudge_every = 100\n"}[family]
-            with_more = [line for line in more.splitlines() if line.split(" = ")[0] + " = " not in file.attrs["settings"]]
-            copy.attrs["experiment"] = family
-            copy.attrs["settings"] = file.attrs["settings"].replace(f"[{family}]\n", "\n".join([f"[{family}]", f"study = {study}", *with_more, ""]))
+            more = {"hessian": ("heat_map = false", "norm_probes = 20"), "paths": ("random_orders = 20", "judge_every = 100")}[family]
+            with_more = [line for line in more if line.split(" = ")[0] + " = " not in file.attrs["settings"]]
+            file.attrs["experiment"] = family
+            file.attrs["settings"] = file.attrs["settings"].replace(f"[{family}]\n", "\n".join([f"[{family}]", f"study = {study}", *with_more, ""]))
 
 
 class Decks(FormerNames):

@@ -144,6 +144,10 @@ class Pruning(NetworksTest):
     def test_is_that_of_the_network_in_the_orders_of_its_scores(self):
         trained = self.train()
         found = self.paths(*PRUNE, ranks=2)
+        # The file does not ask for sizes of the network, which it read from another.
+        again = self.paths("paths_prune", "out.h5", name="again.h5")
+        for name, values in found.items():
+            np.testing.assert_array_equal(again[name], values, err_msg=str(name))
         curves, scores = found["network", "pruned_accuracy"], found["network", "rule_score"]
         self.assertEqual((curves.shape, scores.shape), ((2, 7, 7), (2, 3, 2, 3)))
         # Without any loss: the network in floats on the same test examples, a sign of 40 apart at most.
