@@ -190,8 +190,7 @@ class OneLayer(LayerTest):
                                (("--hessian.study=scaling", "--hessian.layers=mlp"), "hessian.layers"),
                                (("--hessian.study=scaling", "--hessian.heat_map=true"), "hessian.heat_map"),
                                (("--hessian.study=blocks", "--hessian.heat_map=true", "--hessian.width=2000"), "hessian.heat_map"),
-                               (("--hessian.study=blocks", "--hessian.width=2000"), "hessian.width = 2000"),
-                               (("--hessian.study=spectrum", GO_ON), "checkpoint.restart")):
+                               (("--hessian.study=blocks", "--hessian.width=2000"), "hessian.width = 2000")):
             self.assert_refused(self.run_program("hessian", *settings, "--output.file=out.h5", ranks=2), word)
 
 
