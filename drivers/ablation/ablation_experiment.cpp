@@ -138,7 +138,8 @@ class Ablation final : public Study {
   std::vector<long> seeds_;
   std::vector<Variant> variants_;
   std::vector<long> parameters_;     // number for each variant
-  long steps_ = 0, samples_ = 0;     // steps of a training; number of test samples
+  long steps_ = 0, per_epoch_ = 1;   // steps of a training, and of an epoch
+  long samples_ = 0;                 // number of test samples
   std::vector<std::size_t> tested_;  // test samples of every seed; empty if seeds differ in them
   std::vector<Source> sources_;
   double limit_ = 0;
@@ -170,6 +171,7 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
+  per_epoch_ = first.batches.per_epoch();
   samples_ = static_cast<long>(first.members.testing.size());
   tested_ = first.members.testing;
   for (const long seed : seeds_)
@@ -241,7 +243,9 @@ void Ablation::measure(const Place& place, Results& to) {
   const bool complete = training_->train([&](long steps, double loss) {
     std::ostringstream note;
     note << "loss " << std::setprecision(4) << loss;
-    return to.go_on(static_cast<double>(steps) / static_cast<double>(steps_), note.str());
+    // As train does, after each epoch: a kill loses no more.
+    return to.go_on(static_cast<double>(steps) / static_cast<double>(steps_), note.str(),
+                    steps % per_epoch_ == 0 ? Results::Keep::now : Results::Keep::if_due);
   });
   if (!complete) return;
   const auto run = training_->result();

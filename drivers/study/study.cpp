@@ -76,7 +76,7 @@ class StudyExperiment final : public Experiment {
   /// Collective; throws (agreed) what `measure` throws.
   bool advance(Progress& progress);
   /// Progress within a place (Results::go_on). Collective.
-  bool go_on(Progress& progress, double share, const std::string& note);
+  bool go_on(Progress& progress, double share, const std::string& note, Results::Keep keep);
   /// Measures the remaining places. Returns false if the run was asked to stop; a checkpoint is then written,
   /// as it is when a place fails. Collective.
   bool measure_all();
@@ -149,12 +149,14 @@ void StudyExperiment::checkpoint() {
   frame_.add_seconds("output", watch.seconds());
 }
 
-bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note) {
+bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note, Results::Keep keep) {
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (!stopped_ && frame_.due(checkpoints_) && has_results()) checkpoint();
-  return !stopped_;
+  if (stopped_) return false;
+  const bool now = keep == Results::Keep::now && settings_.real("checkpoint.every") > 0;
+  if ((frame_.due(checkpoints_) || now) && has_results()) checkpoint();
+  return true;
 }
 
 bool StudyExperiment::advance(Progress& progress) {
@@ -170,7 +172,10 @@ bool StudyExperiment::advance(Progress& progress) {
     const Stopwatch watch;
     const auto& place = found_.places()[first + here];
     Results::GoOn within;
-    if (by_all) within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
+    if (by_all)
+      within = [&](double share, const std::string& note, Results::Keep keep) {
+        return go_on(progress, share, note, keep);
+      };
     Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
