@@ -118,6 +118,8 @@ class Ablation final : public Study {
   bool half_way() const override { return training_ != nullptr; }
   void save(io::CheckpointWriter& file) const override { training_->save(file); }
   void load(const Place& place, const io::CheckpointReader& file) override;
+  /// After each epoch, as in train: a kill loses no more.
+  bool worth_keeping() const override { return !training_ || training_->steps() % per_epoch_ == 0; }
   bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
   /// A line of results for each variant, over all seeds.
   std::string summary(const Findings& found) const override;
@@ -243,9 +245,7 @@ void Ablation::measure(const Place& place, Results& to) {
   const bool complete = training_->train([&](long steps, double loss) {
     std::ostringstream note;
     note << "loss " << std::setprecision(4) << loss;
-    // As train does, after each epoch: a kill loses no more.
-    return to.go_on(static_cast<double>(steps) / static_cast<double>(steps_), note.str(),
-                    steps % per_epoch_ == 0 ? Results::Keep::now : Results::Keep::if_due);
+    return to.go_on(static_cast<double>(steps) / static_cast<double>(steps_), note.str());
   });
   if (!complete) return;
   const auto run = training_->result();

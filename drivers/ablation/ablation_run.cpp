@@ -59,7 +59,7 @@ bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
     }
     weights_.swap(before);
     run_.loss[step] = report.loss;
-    if (!go_on(step + 1, report.loss)) return false;
+    if (step + 1 < total && !go_on(step + 1, report.loss)) return false;
   }
   weights_ = problem_.parameters.values;
   if (const long first = diverged_since(limit_, run_.loss, per_epoch) * per_epoch; first < total)

@@ -48,8 +48,9 @@ class AblationTraining {
   /// Builds the training of these settings, which are copied. Throws BadInput (agreed).
   AblationTraining(const Settings& settings, MPI_Comm comm, double limit);
 
-  /// Takes the remaining steps, if any. `go_on(steps, loss)` is called after each step, the same on all ranks;
-  /// returns false at once if it does.
+  long steps() const { return problem_.trainer.steps(); }
+  /// Takes the remaining steps. `go_on(steps, loss)` is called after each step but the last one, the same on
+  /// all ranks; returns false at once if it does.
   bool train(const std::function<bool(long steps, double loss)>& go_on);
   /// The results of a training that is complete. The test samples are evaluated with the last weights (after
   /// an early end, the last with finite loss and gradient).

@@ -30,10 +30,8 @@ class Findings;
 /// Takes the results of a place while it is measured. Not collective except `go_on`.
 class Results {
  public:
-  /// When a place that takes long is worth a checkpoint: when one is due, or now.
-  enum class Keep { if_due, now };
   /// Answer of the run to a place that takes long (Results::go_on).
-  using GoOn = std::function<bool(double share, const std::string& note, Keep keep)>;
+  using GoOn = std::function<bool(double share, const std::string& note)>;
   /// Begins the results of a place; `of`, which declares the variables, is borrowed.
   Results(const Findings& of, const Place& place, GoOn go_on = {})
       : of_(of), place_(place), go_on_(std::move(go_on)) {}
@@ -45,12 +43,9 @@ class Results {
   /// Adds a few words, in one line, for the end of the run.
   void say(const std::string& words);
   /// For a place that takes long and that all ranks measure together: reports the share of it that is done,
-  /// from 0 to 1, and writes a checkpoint if one is due, with what Study::save adds, or now, unless
-  /// checkpoint.every is 0. Returns false if the run is asked to stop: the place then returns at once, without
-  /// results. Collective over all ranks.
-  bool go_on(double share, const std::string& note, Keep keep = Keep::if_due) {
-    return !go_on_ || go_on_(share, note, keep);
-  }
+  /// from 0 to 1, and writes a checkpoint if one is due, with what Study::save adds. Returns false if the run
+  /// is asked to stop: the place then returns at once, without results. Collective over all ranks.
+  bool go_on(double share, const std::string& note) { return !go_on_ || go_on_(share, note); }
   /// The results that were put.
   const Found& found() const { return found_; }
 

@@ -76,11 +76,16 @@ class StudyExperiment final : public Experiment {
   /// Collective; throws (agreed) what `measure` throws.
   bool advance(Progress& progress);
   /// Progress within a place (Results::go_on). Collective.
-  bool go_on(Progress& progress, double share, const std::string& note, Results::Keep keep);
+  bool go_on(Progress& progress, double share, const std::string& note);
   /// Measures the remaining places. Returns false if the run was asked to stop; a checkpoint is then written,
   /// as it is when a place fails. Collective.
   bool measure_all();
   void checkpoint();
+  /// True if it is time for a checkpoint. Collective.
+  bool checkpoint_due() {
+    const bool due = frame_.due(checkpoints_);
+    return due || (study_->worth_keeping() && settings_.real("checkpoint.every") > 0);
+  }
   /// True if there is something that a checkpoint can keep.
   bool has_results() const { return found_.count() > 0 || study_->half_way(); }
   Report stopped(const std::string& after) const {
@@ -149,14 +154,12 @@ void StudyExperiment::checkpoint() {
   frame_.add_seconds("output", watch.seconds());
 }
 
-bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note, Results::Keep keep) {
+bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note) {
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (stopped_) return false;
-  const bool now = keep == Results::Keep::now && settings_.real("checkpoint.every") > 0;
-  if ((frame_.due(checkpoints_) || now) && has_results()) checkpoint();
-  return true;
+  if (!stopped_ && checkpoint_due() && has_results()) checkpoint();
+  return !stopped_;
 }
 
 bool StudyExperiment::advance(Progress& progress) {
@@ -172,10 +175,7 @@ bool StudyExperiment::advance(Progress& progress) {
     const Stopwatch watch;
     const auto& place = found_.places()[first + here];
     Results::GoOn within;
-    if (by_all)
-      within = [&](double share, const std::string& note, Results::Keep keep) {
-        return go_on(progress, share, note, keep);
-      };
+    if (by_all) within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
     Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
@@ -225,7 +225,7 @@ bool StudyExperiment::measure_all() {
       if (has_results()) checkpoint();
       return false;
     }
-    if (frame_.due(checkpoints_)) checkpoint();
+    if (checkpoint_due()) checkpoint();
   }
   progress.update(done());
   progress.finish();
