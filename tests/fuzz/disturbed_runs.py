@@ -61,7 +61,7 @@ def is_trial(name):
 
 def words_of(kind):
     """Of the command line; studies write a checkpoint after each round of places."""
-    return RUNS[kind] if kind in RUNS else (*STUDIES[kind], "--checkpoint.every=1e-6")
+    return RUNS[kind] if kind in RUNS else (*STUDIES[kind], "--checkpoint.every=1e-6", "--output.file=out.h5")
 
 
 STOPS = ("a signal", "a time limit")
@@ -148,7 +148,7 @@ class Bench(TrainTest):
             if isinstance(one[name], h5py.Group):
                 for note, value in one[name].attrs.items():
                     self.assertEqual(str(other[name].attrs[note]), str(value), f"{note} of {name}")
-            elif not name.startswith("timing/") and not re.search(r"\bs\b", str(one[name].attrs.get("units", ""))):
+            elif not name.startswith("timing/") and not re.search(r"\bs\b", str(one[name].attrs.get("unit", ""))):
                 self.assertEqual(one[name][...].tobytes(), other[name][...].tobytes(), f"{name}: {first} and {second} differ")
 
 
@@ -160,7 +160,7 @@ class Undisturbed:
         begun = time.monotonic()
         made, writing, self.events = None, [], collections.Counter()
         with FolderEvents(folder) as events:
-            process = self.bench.begin(kind, "--output.file=out.h5", ranks=ranks)
+            process = self.bench.begin(kind, ranks=ranks)
             ended, happened = False, []
             while not ended or happened:  # what happened just before the end is read after it
                 ended, happened = process.poll() is not None, events.after(0.05)
