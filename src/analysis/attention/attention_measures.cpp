@@ -15,12 +15,6 @@ namespace fluxformer::attention {
 
 namespace {
 
-using Array = Eigen::Map<const Eigen::ArrayXd>;
-
-Array array(const std::vector<double>& x) {
-  return {x.data(), std::ssize(x)};
-}
-
 // The smallest normal number, 2^-1022: logarithms are of this or more, so that they stay finite.
 constexpr double least = std::numeric_limits<double>::min();
 
@@ -31,22 +25,20 @@ bool is_similarity(RowScore score) {
 }
 
 void AttentionRow::assign(const double* p, int n) {
-  for (auto* const x : {&p_, &log_p_, &centred_}) x->resize(n);
-  const Array given(p, n);
-  Eigen::Map<Eigen::ArrayXd> row(p_.data(), n), log_row(log_p_.data(), n), centred(centred_.data(), n);
-  row = given / given.sum();
-  // 0 log 0 = 0, because log_row is finite.
-  log_row = row.max(least).log();
-  centred = row - 1.0 / n;
+  p_ = Eigen::Map<const Eigen::ArrayXd>(p, n);
+  p_ /= p_.sum();
+  // 0 log 0 = 0, because log p is finite.
+  log_p_ = p_.max(least).log();
+  centred_ = p_ - 1.0 / n;
   // |p|, |p - 1/n| and -sum p log p. The root mean square of n p - 1 is sqrt(n) |p - 1/n|.
-  norm_ = std::sqrt(row.square().sum());
-  centred_norm_ = std::sqrt(centred.square().sum());
-  entropy_ = -(row * log_row).sum();
+  norm_ = std::sqrt(p_.square().sum());
+  centred_norm_ = std::sqrt(centred_.square().sum());
+  entropy_ = -(p_ * log_p_).sum();
   uniform_ = centred_norm_ * std::sqrt(n) < 1e-6;
 }
 
 RowScores compare(const AttentionRow& p, const AttentionRow& q) {
-  const Array x = array(p.p_), y = array(q.p_), log_x = array(p.log_p_), log_y = array(q.log_p_);
+  const auto &x = p.p_, &y = q.p_, &log_x = p.log_p_, &log_y = q.log_p_;
   // 2 js = sum x log(x / m) + y log(y / m), m = (x + y) / 2, in chunks that need no memory of their own
   double js = 0;
   constexpr Index chunk = 64;
@@ -63,7 +55,7 @@ RowScores compare(const AttentionRow& p, const AttentionRow& q) {
   const bool flat = p.uniform_ || q.uniform_;
   return {
       {(x * y).sum() / (p.norm_ * q.norm_), (x * (log_x - log_y)).sum(), 0.5 * js, 0.5 * (x - y).abs().sum(),
-       flat ? 0.0 : (array(p.centred_) * array(q.centred_)).sum() / (p.centred_norm_ * q.centred_norm_)},
+       flat ? 0.0 : (p.centred_ * q.centred_).sum() / (p.centred_norm_ * q.centred_norm_)},
       flat};
 }
 

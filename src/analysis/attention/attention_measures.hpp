@@ -13,6 +13,7 @@
 // about <(a - b)^2> / 2 and small, whether or not a and b agree; only the centred cosine measures that.
 // Sources: Lin 1991 (js); Kullback and Leibler 1951.
 
+#include <Eigen/Core>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -53,7 +54,8 @@ class AttentionRow {
 
  private:
   friend RowScores compare(const AttentionRow& p, const AttentionRow& q);
-  std::vector<double> p_, log_p_, centred_;
+  // Owned by Eigen, which aligns them: sums and logarithms of numbers that lie elsewhere depend on where.
+  Eigen::ArrayXd p_, log_p_, centred_;
   double norm_ = 0, centred_norm_ = 0, entropy_ = 0;
   bool uniform_ = false;
 };
