@@ -20,13 +20,19 @@ def description(program):
     return json.loads(subprocess.run([program, "--describe=json"], check=True, capture_output=True, text=True).stdout)
 
 
+def group(experiment):
+    """The group of its measures: that of its name or, where studies share one, that of its family."""
+    own, shared = (f"/analysis/{experiment[key]}" for key in ("name", "family"))
+    return own if any(one["path"].startswith(own + "/") for one in experiment["variables"]) else shared
+
+
 def tables(described):
     """One table for each set of experiments whose files hold the same names."""
     names = {}  # (path, axes, unit, meaning): experiments
     for experiment in described["experiments"]:
         for one in experiment["variables"]:
             path = one["path"]
-            shared = path.replace(f"/analysis/{experiment['name']}", "/analysis/<experiment>")
+            shared = path.replace(group(experiment), "/analysis/<experiment>")
             names.setdefault((shared, path, ", ".join(one["axes"]), one["unit"], one["meaning"]), []).append(experiment["name"])
     merged = {}  # names that differ only by the experiment are merged
     for (shared, path, axes, unit, meaning), experiments in names.items():

@@ -14,17 +14,17 @@
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
-#include "base/option.hpp"
 #include "base/options.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
 #include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/restart_check.hpp"
 #include "drivers/describe.hpp"
+#include "drivers/former_names.hpp"
 #include "drivers/registry.hpp"
 
 namespace fluxformer {
@@ -115,18 +115,16 @@ std::string overview() {
          experiments_by_family();
 }
 
-const ExperimentEntry& find_experiment(const std::string& name) {
-  for (const auto& entry : experiments())
-    if (entry.name == name) return entry;
-  std::vector<std::string> known;
-  std::string list;
-  for (const auto& entry : experiments()) {
-    known.push_back(entry.name);
-    list += (list.empty() ? "" : ", ") + entry.name;
-  }
-  const auto meant = nearest_word(name, known);
-  throw BadInput(name + ": no such experiment" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
-                 "; available: " + list);
+/// Text of --help: the keys of the experiment of this name or, for a former name, of all that had it.
+std::string help_of(const std::string& name) {
+  const auto called = experiments_called(name);
+  std::string text;
+  if (called.front()->name != name)
+    text = name + " is a former name: " + name + ".study chooses one of the experiments below\n\n";
+  for (const auto* one : called)
+    text += (one == called.front() ? "" : "\n") + ("fluxformer " + one->name) + ": " + one->sentence +
+            "\n\n" + options_help(Options(one->declare));
+  return text;
 }
 
 /// Reports on rank 0 which stored options do not count.
@@ -170,24 +168,33 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
     return 0;
   }
   if (!arguments.describe.empty()) {
-    if (!arguments.experiment.empty()) find_experiment(arguments.experiment);  // throws
-    if (root) std::cout << description_as_json(experiments(), arguments.experiment) << '\n';
+    std::vector<const ExperimentEntry*> asked;
+    if (arguments.experiment.empty())
+      for (const auto& entry : experiments()) asked.push_back(&entry);
+    else
+      asked = experiments_called(arguments.experiment);
+    if (root) std::cout << description_as_json(asked) << '\n';
     return 0;
   }
   if (arguments.experiment.empty()) {
     if (root) std::cout << overview();
     return 0;
   }
-  const auto& entry = find_experiment(arguments.experiment);
-  const auto options = std::make_shared<const Options>(entry.declare);
   if (arguments.help) {
-    if (root)
-      std::cout << "fluxformer " << entry.name << ": " << entry.sentence << "\n\n" << options_help(*options);
+    const auto help = help_of(arguments.experiment);
+    if (root) std::cout << help;
     return 0;
   }
-  const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck, entry.name);
-  Settings settings(options, deck.text, arguments.overrides,
-                    arguments.deck.empty() ? "no deck" : arguments.deck, deck.origin);
+  const auto names = names_in_files(arguments.experiment);
+  const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck, names);
+  const std::string source = arguments.deck.empty() ? "no deck" : arguments.deck;
+  const auto request = in_names_of_today(arguments.experiment, deck, arguments.overrides, source);
+  const auto& entry = *request.experiment;
+  if (root && entry.name != arguments.experiment)
+    std::cerr << "fluxformer: " << arguments.experiment << ": this study is now the experiment " << entry.name
+              << '\n';
+  Settings settings(std::make_shared<const Options>(entry.declare), request.deck, request.settings, source,
+                    deck.origin);
   if (root) report_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   leave_data_to_file(settings);

@@ -44,10 +44,9 @@ Json experiment_of(const ExperimentEntry& entry) {
 
 }  // namespace
 
-std::string description_as_json(const std::vector<ExperimentEntry>& experiments, const std::string& only) {
+std::string description_as_json(const std::vector<const ExperimentEntry*>& experiments) {
   Json list = Json::array();
-  for (const auto& entry : experiments)
-    if (only.empty() || entry.name == only) list.push_back(experiment_of(entry));
+  for (const auto* entry : experiments) list.push_back(experiment_of(*entry));
   return Json{{"schema_version", schema_version}, {"experiments", list}}.dump(1);
 }
 

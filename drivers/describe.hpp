@@ -11,7 +11,7 @@
 namespace fluxformer {
 
 /// {"schema_version": ..., "experiments": [{"name", "family", "sentence", "cites", "keys": [...],
-/// "variables": [{"path", "axes", "unit", "meaning"}]}]}; with `only`, that experiment alone. Not collective.
-std::string description_as_json(const std::vector<ExperimentEntry>& experiments, const std::string& only);
+/// "variables": [{"path", "axes", "unit", "meaning"}]}]}. Not collective.
+std::string description_as_json(const std::vector<const ExperimentEntry*>& experiments);
 
 }  // namespace fluxformer

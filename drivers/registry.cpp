@@ -8,8 +8,10 @@
 #include "drivers/compare/compare.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
-#include "drivers/hessian/hessian_experiment.hpp"
+#include "drivers/hessian/hessian_spectrum.hpp"
+#include "drivers/hessian/layer_study.hpp"
 #include "drivers/identifiability/identifiability_experiment.hpp"
+#include "drivers/paths/path_training.hpp"
 #include "drivers/paths/paths_experiment.hpp"
 #include "drivers/paths/pruning_experiment.hpp"
 #include "drivers/scaling/scaling_experiment.hpp"
@@ -53,22 +55,42 @@ std::vector<ExperimentEntry>& registry() {
       {"ablation", "ablation",
        "trains Transformer and PDE with and without residual connection and normalisation",
        "docs/model.md; arXiv 2408.09523", declare_ablation, describe_ablation, make_ablation},
-      {"hessian", "hessian",
+      {"hessian_spectrum", "hessian",
        "measures the Hessian of trained models: ends and density of its spectrum, blocks",
        "docs/model.md; arXiv 2410.10986; arXiv 2402.16788; Stewart, SIAM J. Matrix Anal. Appl. 23 (2002) "
        "601; "
        "arXiv 2010.09649",
-       declare_hessian, describe_hessian, make_hessian},
+       declare_hessian_spectrum, describe_hessian_spectrum, make_hessian_spectrum, "hessian"},
+      {"hessian_blocks", "hessian",
+       "sizes of the entries of the Hessian of one attention layer, block by block, at random weights",
+       "docs/model.md; arXiv 2410.10986", declare_hessian_blocks, describe_hessian_blocks,
+       make_hessian_blocks, "hessian"},
+      {"hessian_scaling", "hessian",
+       "follows how the blocks of the Hessian of attention layers grow with the size of the embeddings",
+       "docs/model.md; arXiv 2410.10986", declare_hessian_scaling, describe_hessian_scaling,
+       make_hessian_scaling, "hessian"},
       {"identifiability", "identifiability",
        "tells what attention weights and hidden tokens say: how many weights do as well, where tokens go",
        "docs/model.md; arXiv 1908.04211; arXiv 2005.00928; arXiv 2004.10102; Hutchinson, Commun. Stat. "
        "Simul. "
        "Comput. 19 (1990) 433",
        declare_identifiability, describe_identifiability, make_identifiability},
-      {"paths", "paths",
-       "deep attention with frozen queries and keys, by theory or by draws: what its paths weigh at finite "
-       "width",
-       "docs/model.md; arXiv 2405.15926", declare_paths, describe_paths, make_paths},
+      {"paths_theory", "paths",
+       "deep attention with frozen queries and keys: what its paths weigh at finite width, by theory",
+       "docs/model.md; arXiv 2405.15926", declare_paths_theory, describe_paths_theory, make_paths_theory,
+       "paths"},
+      {"paths_sample", "paths",
+       "draws from the posterior of deep attention with frozen queries and keys, beside the theory",
+       "docs/model.md; arXiv 2405.15926", declare_paths_sample, describe_paths_sample, make_paths_sample,
+       "paths"},
+      {"paths_train", "paths",
+       "trains networks of attention paths on one-shot examples, queries and keys included",
+       "docs/model.md; arXiv 2405.15926", declare_paths_train, describe_paths_train, make_paths_train,
+       "paths"},
+      {"paths_prune", "paths",
+       "silences heads of trained networks of attention paths, one after another, beside the theory",
+       "docs/model.md; arXiv 2405.15926", declare_paths_prune, describe_paths_prune, make_paths_prune,
+       "paths"},
       {"pruning", "paths",
        "silences attention heads of trained Transformers, one after another, by the theory of attention "
        "paths "

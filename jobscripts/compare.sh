@@ -5,7 +5,7 @@
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--only "trainings ..."]
 #               [[EXPERIMENT:]--section.key=value ...]
 #       DECKS is a folder of decks: transformer.ini, pde.ini, normed.ini, distilled.ini, evolve.ini and one named after each experiment,
-#       for hessian also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report),
+#       for hessian_spectrum also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report),
 #       is skipped. --only names the stages that run: trainings, evolve, experiments, report; --seeds 1-3 is --seeds "1 2 3".
 #       A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
 #       When called again, results of the same deck, settings and models are not recomputed, and what was stopped continues from its
@@ -54,12 +54,14 @@ read_seeds "$asked_seeds" || die "--seeds: '$asked_seeds' is no list of seeds"
 command -v "$FLUXFORMER_BIN" >/dev/null || die "no executable $FLUXFORMER_BIN: build it, or set FLUXFORMER_BIN"
 
 # has NAME: it has a deck and is not excluded
-has() { [ -f "$decks/$1.ini" ] && [[ $without != *" $1 "* ]]; }
+has() { [ -f "$decks/$1.ini" ] && ! is_among "$1" "$without"; }
 # wanted STAGE: it is not excluded
-wanted() { [[ $without != *" $1 "* && ($only = " " || $only = *" $1 "*) ]]; }
+wanted() { ! is_among "$1" "$without" && { [ "$only" = " " ] || is_among "$1" "$only"; }; }
 mapfile -t experiments < <(experiments_of "$decks")
 for name in $only; do
-  [[ " trainings evolve report ${experiments[*]} " = *" $name "* ]] || die "--only: there is no stage '$name' here"
+  some=no
+  for stage in trainings evolve report "${experiments[@]}"; do if is_among "$stage" "$name"; then some=yes; fi; done
+  [ $some = yes ] || die "--only: there is no stage '$name' here"
 done
 
 # of_experiment[NAME]: the settings whose keys that experiment has, one per line
@@ -138,7 +140,7 @@ mpi_environment "$ranks"
 models=() controls=() trained=() trained_controls=() results=() not_trained=' '
 for kind in transformer pde normed distilled linear mlp; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
-  case $kind in linear | mlp) has hessian || continue ;; esac # its controls
+  case $kind in linear | mlp) has hessian_spectrum || has hessian || continue ;; esac # its controls
   case $kind in
     pde) models+=("--models.independent=$out/pde_{seed}.h5") ;;
     linear | mlp) controls+=("--models.$kind=$out/${kind}_{seed}.h5") ;;
@@ -175,7 +177,7 @@ fi
 for name in "${experiments[@]}"; do
   wanted "$name" || continue
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds needs=trainings
-  if [ "$name" = hessian ]; then own+=("${controls[@]}") inputs+=("${trained_controls[@]}"); fi
+  if is_among hessian_spectrum "$name"; then own+=("${controls[@]}") inputs+=("${trained_controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds needs=-; fi # it trains its own models
   find_results "$name" "$name" "$name" "${own[@]}"
   stage_of "$name" "$name"

@@ -11,6 +11,11 @@ has_key() {
   [[ ${help_of[$1]} = *$'\n'"  $2 "* ]]
 }
 
+# is_among EXPERIMENT NAMES: one of the names, with blanks between them, is its own, or the former one of several: hessian or paths
+is_among() {
+  [[ " $2 " = *" $1 "* || ($1 = hessian_* && " $2 " = *" hessian "*) || ($1 = paths_* && " $2 " = *" paths "*) ]]
+}
+
 declare -A taken
 # choose_settings EXPERIMENT SETTING...: sets chosen: those whose keys the experiment has, and of EXPERIMENT:--section.key=value its own;
 # marks them in taken
@@ -19,7 +24,7 @@ choose_settings() {
   chosen=()
   for setting in "${@:2}"; do
     word=--${setting#*--}
-    if [[ $setting != --* && ${setting%%:*} != "$1" ]]; then continue; fi
+    if [[ $setting != --* ]] && ! is_among "$1" "${setting%%:*}"; then continue; fi
     word=${word%%=*}
     if has_key "$1" "${word#--}"; then chosen+=("--${setting#*--}") taken[$setting]=yes; fi
   done

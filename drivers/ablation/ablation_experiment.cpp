@@ -15,7 +15,6 @@
 #include "drivers/ablation/ablation_variables.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/model_settings.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/study/study.hpp"
@@ -79,7 +78,7 @@ void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
     if (settings.given(key))
       throw BadInput(std::string(key) + ": leave it out; " + by + " lists the values to use");
-  if (guesses_words(settings))
+  if (settings.word("train.objective") == "masked")
     throw BadInput("train.objective = masked: the ablation trains classifiers; leave it out");
   if (!settings.word("model.file").empty())
     throw BadInput("model.file: the ablation trains its own models; leave it out");
@@ -161,15 +160,15 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
                    ": every rank needs the whole model to measure its states");
 
   // The first training is built completely; for the other variants only the model can still be invalid.
-  const TrainProblem first(settings_of(variants_.front(), seeds_.front()), comm);
+  const TrainProblem first(plan_of_training(settings_of(variants_.front(), seeds_.front())), comm);
   if (first.members.testing.empty())
     throw BadInput("data.set = " + first.test->name() +
                    ": no test sample has a label, which the accuracy of an ablation needs; give them labels");
   for (const auto& variant : variants_) {
-    const auto own = settings_of(variant, seeds_.front());
-    const auto parameters = make_parameters(own, shape_of(*first.train), comm);
-    make_depth_model(parameters, first.slab, precision_of(own));
-    largest_kappa(own, parameters, first.line);
+    const auto own = plan_of_training(settings_of(variant, seeds_.front()));
+    const auto parameters = make_parameters(own.model, shape_of(*first.train), comm);
+    make_depth_model(parameters, first.slab, own.precision);
+    largest_kappa(own, parameters, *first.line);
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
@@ -177,12 +176,14 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
   samples_ = static_cast<long>(first.members.testing.size());
   tested_ = first.members.testing;
   for (const long seed : seeds_)
-    if (tested_members(settings_of(variants_.front(), seed), *first.test) != first.members.testing)
+    if (tested_members(plan_of_training(settings_of(variants_.front(), seed)), *first.test) !=
+        first.members.testing)
       tested_.clear();
   sources_ = {{.called = "data.set = " + first.train->name(),
                .digest = digest_of_samples(*first.train, first.members.training) +
                          digest_of_samples(*first.test, first.members.testing)}};
-  limit_ = settings.real("ablation.diverged") * guess_loss(settings, first.parameters.spec.classes);
+  limit_ = settings.real("ablation.diverged") *
+           guess_loss(first.plan.objective.loss, first.parameters->spec.classes);
   std::ostringstream text;
   text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"
        << first.describe();
@@ -231,8 +232,8 @@ void Ablation::begin(StudyRecord& record) {
 
 std::unique_ptr<AblationTraining> Ablation::training_of(const Place& place) const {
   const auto variant = std::ranges::find(variants_, place.group, &Variant::name);
-  return std::make_unique<AblationTraining>(settings_of(*variant, seeds_[place.along(axes::seed)]), comm_,
-                                            limit_);
+  return std::make_unique<AblationTraining>(
+      plan_of_training(settings_of(*variant, seeds_[place.along(axes::seed)])), comm_, limit_);
 }
 
 void Ablation::load(const Place& place, const io::CheckpointReader& file) {

@@ -28,31 +28,30 @@ std::string Variant::name() const {
   return kind + "_" + norm + (residual ? "" : "_no_residual");
 }
 
-double guess_loss(const Settings& settings, int classes) {
-  const Loss loss{loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing")};
+double guess_loss(const Loss& loss, int classes) {
   // With equal logits the loss does not depend on the label.
   const std::vector<double> logits(static_cast<std::size_t>(classes), 0.0);
   return loss_of(loss, logits.data(), classes, 0, 1, nullptr);
 }
 
-AblationTraining::AblationTraining(const Settings& settings, MPI_Comm comm, double limit)
-    : settings_(settings), limit_(limit), problem_(settings_, comm), weights_(problem_.parameters.values) {
+AblationTraining::AblationTraining(const TrainPlan& plan, MPI_Comm comm, double limit)
+    : limit_(limit), problem_(plan, comm), weights_(problem_.parameters->values) {
   run_.loss.assign(static_cast<std::size_t>(problem_.total_steps()),
                    std::numeric_limits<double>::quiet_NaN());
 }
 
 bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
-  const long per_epoch = problem_.batches.per_epoch(), total = problem_.total_steps();
+  const long per_epoch = problem_.batches->per_epoch(), total = problem_.total_steps();
   const auto diverge = [&](long step) {
     run_.diverged_step = static_cast<double>(step);
     run_.diverged_epoch = static_cast<double>(step / per_epoch + 1);
   };
-  while (problem_.trainer.steps() < total) {
-    const long step = problem_.trainer.steps();
-    auto before = problem_.parameters.values;
+  while (problem_.trainer->steps() < total) {
+    const long step = problem_.trainer->steps();
+    auto before = problem_.parameters->values;
     StepReport report;
     try {
-      report = problem_.trainer.step(problem_.batch(step));
+      report = problem_.trainer->step(problem_.batch(step));
     } catch (const NumericalFailure&) {
       diverge(step);
       return true;
@@ -61,7 +60,7 @@ bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
     run_.loss[step] = report.loss;
     if (step + 1 < total && !go_on(step + 1, report.loss)) return false;
   }
-  weights_ = problem_.parameters.values;
+  weights_ = problem_.parameters->values;
   if (const long first = diverged_since(limit_, run_.loss, per_epoch) * per_epoch; first < total)
     diverge(first);
   return true;
@@ -69,24 +68,24 @@ bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
 
 AblationRun AblationTraining::result() const {
   auto run = run_;
-  auto parameters = problem_.parameters;
+  auto parameters = *problem_.parameters;
   parameters.values = weights_;
   const auto samples = problem_.samples(*problem_.test, problem_.members.testing);
-  ModelProbe probe(parameters, problem_.line, samples.capacity(), problem_.depth.cells,
-                   precision_of(settings_));
+  ModelProbe probe(parameters, *problem_.line, samples.capacity(), problem_.depth.cells,
+                   problem_.plan.precision);
   run.tested = states::measure_states(samples, probe, 0);
   return run;
 }
 
 void AblationTraining::save(io::CheckpointWriter& file) const {
-  problem_.trainer.save(file);
-  file.put(losses_so_far, {run_.loss.begin(), run_.loss.begin() + problem_.trainer.steps()});
+  problem_.trainer->save(file);
+  file.put(losses_so_far, {run_.loss.begin(), run_.loss.begin() + problem_.trainer->steps()});
   file.put(finite_weights, weights_);
 }
 
 void AblationTraining::load(const io::CheckpointReader& file) {
-  problem_.trainer.load(file);
-  const long steps = problem_.trainer.steps();
+  problem_.trainer->load(file);
+  const long steps = problem_.trainer->steps();
   if (steps > problem_.total_steps())
     throw BadInput(file.called() + ": has more steps than a training of these settings");
   std::ranges::copy(file.numbers(losses_so_far, steps), run_.loss.begin());

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "analysis/states/model_states.hpp"
-#include "base/settings.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "io/checkpoint.hpp"
 
@@ -27,7 +26,7 @@ struct Variant {
 };
 
 /// The loss of a model whose logits are all 0: ln of the number of classes for cross entropy.
-double guess_loss(const Settings& settings, int classes);
+double guess_loss(const Loss& loss, int classes);
 
 /// The results of one training; the same on all ranks.
 struct AblationRun {
@@ -45,8 +44,8 @@ struct AblationRun {
 /// start or a spike that it recovers from does not count. Every member is collective.
 class AblationTraining {
  public:
-  /// Builds the training of these settings, which are copied. Throws BadInput (agreed).
-  AblationTraining(const Settings& settings, MPI_Comm comm, double limit);
+  /// Builds the training. Throws BadInput (agreed).
+  AblationTraining(const TrainPlan& plan, MPI_Comm comm, double limit);
 
   long steps() const { return problem_.trainer.steps(); }
   /// Takes the remaining steps. `go_on(steps, loss)` is called after each step but the last one, the same on
@@ -61,7 +60,6 @@ class AblationTraining {
   void load(const io::CheckpointReader& file);
 
  private:
-  Settings settings_;
   double limit_;
   TrainProblem problem_;
   AblationRun run_;

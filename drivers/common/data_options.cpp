@@ -35,12 +35,12 @@ std::string channels_text(const io::Array& numbers) {
 }
 
 /// Says of the pixels of the model in model.file how they were normalised; "" if it does not. Collective.
-std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
-  if (settings.options()->find("model.file") == nullptr || settings.word("model.file").empty()) return "";
-  const io::ArchiveReader archive(comm, settings.word("model.file"), "model.file = ");
+std::string pixels_of_model(const std::string& file, MPI_Comm comm) {
+  if (file.empty()) return "";
+  const io::ArchiveReader archive(comm, file, "model.file = ");
   if (!archive.has(model_file::preprocessor)) return "";
   std::ostringstream text;
-  text << "; the model in " << settings.word("model.file") << " was trained on (pixel x "
+  text << "; the model in " << file << " was trained on (pixel x "
        << archive.real(model_file::pixel_factor, model_file::preprocessor)
        << " - mean) / deviation with mean " << channels_text(archive.array(model_file::pixel_mean))
        << " and deviation " << channels_text(archive.array(model_file::pixel_deviation))
@@ -50,12 +50,12 @@ std::string pixels_of_model(const Settings& settings, MPI_Comm comm) {
 
 /// Says on rank 0 that features are as large as raw pixels, once for each file: a run opens it for each split
 /// and each way to cut it. Collective.
-void warn_of_raw_features(const Settings& settings, const data::Dataset& data, MPI_Comm comm) {
+void warn_of_raw_features(const DataPlan& plan, const data::Dataset& data, MPI_Comm comm) {
   static std::set<std::string> said;
-  if (data.largest_feature() <= usual_features || !said.insert(settings.word("data.file")).second) return;
-  const auto wanted = pixels_of_model(settings, comm);
+  if (data.largest_feature() <= usual_features || !said.insert(plan.set.file).second) return;
+  const auto wanted = pixels_of_model(plan.model, comm);
   if (!mpi::is_root(comm)) return;
-  std::cerr << "fluxformer: data.file = " << settings.word("data.file") << ": its features reach "
+  std::cerr << "fluxformer: data.file = " << plan.set.file << ": its features reach "
             << data.largest_feature()
             << " in absolute value, where most models expect numbers of about 1: pixels "
             << "that were not normalised?"
@@ -137,12 +137,11 @@ void declare_data_options(Options& options) {
                      .when = When{"data.set", "topics"}});
 }
 
-std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
-                                         const KnownInput& known, MPI_Comm comm) {
-  data::DatasetSpec spec;
+DataPlan data_plan(const Settings& settings) {
+  DataPlan plan;
+  auto& spec = plan.set;
   spec.name = settings.word("data.set");
   spec.directory = settings.word("data.directory");
-  spec.split = split;
   spec.tokens = settings.word("data.tokens");
   spec.seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
   spec.length = settings.count("data.length");
@@ -151,22 +150,30 @@ std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::st
   spec.keep_headers = settings.flag("data.headers");
   spec.keep_quotes = settings.flag("data.quotes");
   spec.keep_footers = settings.flag("data.footers");
-  spec.words = known.words;
   spec.file = settings.word("data.file");
   spec.cut = settings.given("data.length") ? settings.count("data.length") : 0;
-  spec.model = known.sizes;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
+  if (settings.options()->find("model.file") != nullptr) plan.model = settings.word("model.file");
+  plan.takes_vocabulary = spec.name == "tokens" || settings.counts("data.vocabulary");
+  return plan;
+}
+
+std::unique_ptr<data::Dataset> open_data(const DataPlan& plan, const std::string& split,
+                                         const KnownInput& known, MPI_Comm comm) {
+  auto spec = plan.set;
+  spec.split = split;
+  spec.words = known.words;
+  spec.model = known.sizes;
   auto data = collectively(comm, [&] { return data::make_dataset(spec); });
-  warn_of_raw_features(settings, *data, comm);
+  warn_of_raw_features(plan, *data, comm);
   return data;
 }
 
-KnownInput known_input(const Settings& settings, MPI_Comm comm) {
-  const auto& file = settings.word("model.file");
-  const bool tokens = settings.word("data.set") == "tokens";
-  if (file.empty() || !(tokens || settings.counts("data.vocabulary"))) return {};
-  const io::ArchiveReader archive(comm, file, "model.file = ");
+KnownInput known_input(const DataPlan& plan, MPI_Comm comm) {
+  const bool tokens = plan.set.name == "tokens";
+  if (plan.model.empty() || !plan.takes_vocabulary) return {};
+  const io::ArchiveReader archive(comm, plan.model, "model.file = ");
   KnownInput known;
   if (archive.has(model_file::embedding_vocabulary))
     known.words = archive.words(model_file::embedding_vocabulary);

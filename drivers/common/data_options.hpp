@@ -12,7 +12,6 @@
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
 #include "data/dataset_spec.hpp"
-#include "drivers/common/model_settings.hpp"
 
 namespace fluxformer {
 
@@ -25,15 +24,24 @@ struct KnownInput {
   data::ModelSizes sizes = {};     ///< sizes for token files
 };
 
-/// Opens the data set of the deck; `split` is "train" or "test". Reads files on every rank; collective over
+/// The data set of a deck, and the model file that knows something of it.
+struct DataPlan {
+  data::DatasetSpec set;          ///< without split, words and sizes
+  std::string model;              ///< model.file; empty: none
+  bool takes_vocabulary = false;  ///< true if the words of a model file are those of the data
+};
+/// The plan by the settings. Not collective.
+DataPlan data_plan(const Settings& settings);
+
+/// Opens the data set of the plan; `split` is "train" or "test". Reads files on every rank; collective over
 /// `comm`. Throws BadInput (agreed). Warns, on rank 0, of features beyond 20 in a token file: pixels that
 /// were not normalised.
-std::unique_ptr<data::Dataset> open_data(const Settings& settings, const std::string& split,
+std::unique_ptr<data::Dataset> open_data(const DataPlan& plan, const std::string& split,
                                          const KnownInput& known, MPI_Comm comm);
 
-/// Input recorded in model.file: for texts the vocabulary stored with the weights, for token files the sizes,
-/// too. Empty without such a file, and for images. Collective; throws BadInput.
-KnownInput known_input(const Settings& settings, MPI_Comm comm);
+/// Input recorded in the model file: for texts the vocabulary stored with the weights, for token files the
+/// sizes, too. Empty without such a file, and for images. Collective; throws BadInput.
+KnownInput known_input(const DataPlan& plan, MPI_Comm comm);
 /// Input of an open data set, as needed to open another split of it.
 KnownInput known_input(const data::Dataset& data);
 

@@ -1,5 +1,6 @@
 #include "drivers/common/deck_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -42,16 +43,17 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
-Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::string& experiment) {
+Deck read_deck_file(MPI_Comm comm, const std::string& path, const std::vector<std::string>& experiments) {
   auto text = io::from_root(comm, mpi::is_root(comm), [&] { return read_text(path); });
   if (!is_hdf5(text)) return {std::move(text)};
   const io::ArchiveReader archive(comm, path, "deck ");
   if (!archive.has_attribute(names::settings))
     throw BadInput(archive.called() + ": holds no settings; only the output of a run can be a deck");
-  if (const auto of = archive.text(names::experiment); of != experiment)
+  const auto of = archive.text(names::experiment);
+  if (std::ranges::find(experiments, of) == experiments.end())
     throw BadInput(archive.called() + ": is the output of " + of + ", whose settings are not those of " +
-                   experiment);
-  return {archive.text(names::settings), Origin::stored};
+                   experiments.front());
+  return {archive.text(names::settings), Origin::stored, of};
 }
 
 }  // namespace fluxformer

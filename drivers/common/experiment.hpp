@@ -53,6 +53,8 @@ struct ExperimentEntry {
   /// Sets up the run. Collective; throws BadInput (agreed) for anything in the settings that cannot run on
   /// these ranks.
   std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;
+  /// Name that it had before, together with other experiments; "" for none. See drivers/former_names.hpp.
+  std::string former = {};
 };
 
 }  // namespace fluxformer

@@ -1,8 +1,20 @@
 #pragma once
 
-// The keys of mesh, equation, depth, attention and model, shared by all experiments that build a model.
+// The keys of mesh, equation, depth, attention and model, shared by all experiments that build a model, and
+// what they say: the model and the equation.
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/settings.hpp"
+#include "model/depth_model.hpp"
+#include "model/equation.hpp"
+#include "model/model_file.hpp"
+#include "model/parameters.hpp"
 
 namespace fluxformer {
 
@@ -13,5 +25,42 @@ void declare_model_options(Options& options);
 /// Omits keys of role `model` from the resolved settings if model.file is given, so that these settings can
 /// be run again as they are.
 void leave_model_to_file(Settings& settings);
+
+/// A model to be read from a file, or to be initialised.
+struct ModelPlan {
+  /// A coefficient of the equation: its value in a new model, and whether it replaces that of a model file.
+  struct Coefficient {
+    double value = 0;
+    bool given = false;
+  };
+  std::string file;  ///< model.file; empty: a new model
+  ModelSpec spec;    ///< a new model, without the sizes of its input
+  Coefficient kappa, alpha, rho;
+  std::uint64_t seed = 1;
+  bool standard = true;        ///< initial weights: random as usual; false: scaled identities
+  double beta = 1, value = 1;  ///< identities: inverse temperature, and factor in W_V
+  /// Keys of role `model` that were given, with their values: a model file must agree with them.
+  std::vector<std::pair<std::string, OptionValue>> given;
+  /// True if the model may have more positions than the samples have tokens, which take the first ones.
+  bool first_positions = false;
+};
+/// The plan by the settings, which must have the keys of data, too. Not collective.
+ModelPlan model_plan(const Settings& settings);
+
+/// Makes the model parameters, or a share of them: read from plan.file (given keys that contradict the file
+/// are refused), or initialised. Collective over `comm`. Throws BadInput.
+Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
+                           const ShareOf& share = {});
+
+/// Values of the keys of role `model` for a model. equation.alpha, rho and kappa, which override a model file
+/// if given, are left out, and attention.iterations for attention without iterations.
+std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);
+
+/// The discretisation of the equation: the layers are those of the model; 0 cells: those of the model, too.
+EquationSpec equation_plan(const Settings& settings);
+/// The discretisation for a model.
+EquationSpec equation_for(const EquationSpec& plan, const ModelSpec& model);
+/// Precision by run.precision. Throws BadInput for one that this processor does not have.
+Precision precision_of(const Settings& settings);
 
 }  // namespace fluxformer

@@ -6,11 +6,26 @@
 #include <iostream>
 
 #include "base/mpi.hpp"
+#include "base/provenance.hpp"
 #include "base/session.hpp"
 #include "io/file_names.hpp"
+#include "io/layout.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
+
+RunAttributes run_attributes(const Settings& settings, const RunContext& context) {
+  RunAttributes attributes{{names::experiment, context.experiment},
+                           {names::command_line, context.command_line},
+                           {names::deck, context.deck},
+                           {names::settings, settings.resolved()},
+                           {names::seed, settings.integer("run.seed")},
+                           {names::ranks, static_cast<long>(mpi::size(context.comm))},
+                           {names::blas, blas_description()},
+                           {names::cites, context.cites}};
+  for (const auto& [name, value] : provenance()) attributes.emplace_back(name, value);
+  return attributes;
+}
 
 RunFrame::RunFrame(const Settings& settings, const RunContext& context)
     : settings_(settings), context_(context), root_(mpi::is_root(context.comm)) {

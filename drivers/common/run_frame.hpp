@@ -1,7 +1,7 @@
 #pragma once
 
-// The common part of all runs: clock, stop requests, progress, the claim on the output file, timing of the
-// parts, intervals of outputs and checkpoints, and the closing line.
+// The common part of all runs: clock, stop requests, progress, the claim on the output file, its attributes,
+// timing of the parts, intervals of outputs and checkpoints, and the closing line.
 
 #include <chrono>
 #include <cmath>
@@ -12,10 +12,17 @@
 
 #include "base/progress.hpp"
 #include "base/settings.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/experiment.hpp"
-#include "drivers/common/output_claim.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 
 namespace fluxformer {
+
+/// Attributes of the root of a file.
+using RunAttributes = std::vector<std::pair<std::string, io::AttributeValue>>;
+/// The attributes that describe a run in every file it writes: experiment, command line, deck, settings, seed, ranks,
+/// versions, cites. The settings must have run.seed. The same on all ranks; not collective.
+RunAttributes run_attributes(const Settings& settings, const RunContext& context);
 
 /// A clock that starts when it is constructed.
 class Stopwatch {

@@ -12,7 +12,7 @@
 #include <map>
 #include "base/settings.hpp"
 #include "drivers/common/data_options.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/parameters.hpp"
 #include "training/optimiser_record.hpp"

@@ -114,7 +114,7 @@ std::vector<std::size_t> drawing_order(const Settings& settings, const std::stri
 
 ComparedInput::ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known)
     : split_(split_of(settings)),
-      data_(open_data(settings, split_, known, comm)),
+      data_(open_data(data_plan(settings), split_, known, comm)),
       line_(token_line(line, *data_)),
       drawn_(drawing_order(settings, split_, data_->size())),
       samples_(choose(settings, comm)) {}

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "drivers/common/data_options.hpp"
-#include "drivers/common/model_options.hpp"
+#include "base/error.hpp"
 #include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
@@ -187,6 +186,82 @@ void declare_evolve(Options& options) {
            .minimum = 0,
            .role = Role::output});
   declare(restart_option());
+}
+
+namespace {
+
+InflowPlan inflow_plan(const Settings& settings) {
+  return {.source = settings.word("inflow.source"),
+          .data = data_plan(settings),
+          .split = settings.word("data.split"),
+          .samples = settings.count("inflow.samples"),
+          .first = static_cast<std::size_t>(settings.integer("inflow.first")),
+          .every = settings.real("inflow.every"),
+          .tokens_x = settings.count("mesh.tokens_x"),
+          .tokens_y = settings.count("mesh.tokens_y"),
+          .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))};
+}
+
+EvolveSettings solver_plan(const Settings& settings) {
+  EvolveSettings s;
+  s.method = settings.word("evolve.method");
+  s.variant = settings.word("evolve.variant");
+  s.dt = settings.real("evolve.dt");
+  s.cfl = settings.real("evolve.cfl");
+  s.time = settings.real("evolve.time");
+  s.adaptive_tolerance = settings.real("evolve.tolerance");
+  s.steady_tolerance = settings.word("evolve.stop") == "steady" ? settings.real("evolve.steady") : 0;
+  s.max_norm = settings.real("evolve.max_norm");
+  s.inflow_every = settings.real("inflow.every");
+  return s;
+}
+
+/// The precision of run.precision. Throws BadInput for one that is too coarse for the steady state u*.
+Precision precision_for(const Settings& settings, const EquationSpec& equation) {
+  const auto precision = precision_of(settings);
+  const bool solved = equation.scheme != DepthScheme::shift || equation.epsilon > 0;
+  // Only an experiment with this key looks for u*.
+  const bool fronts =
+      settings.options()->find("front.threshold") != nullptr && settings.real("front.threshold") > 0;
+  if (is_mixed(precision) && solved && fronts)
+    throw BadInput("run.precision = " + settings.word("run.precision") +
+                   ": the steady state that fronts are measured against is solved for, and residuals cannot "
+                   "become smaller than its rounding; use single, or front.threshold = 0");
+  return precision;
+}
+
+}  // namespace
+
+EvolvePlan plan_of_evolution(const Settings& settings) {
+  const auto equation = equation_plan(settings);
+  return {.model = model_plan(settings),
+          .equation = equation,
+          .precision = precision_for(settings, equation),
+          .inflow = inflow_plan(settings),
+          .ranks_depth = settings.count("mesh.ranks_depth"),
+          .ranks_token = settings.count("mesh.ranks_token"),
+          .periodic = settings.flag("mesh.periodic"),
+          .start = {.kind = settings.word("start.state"),
+                    .scale = settings.real("start.scale"),
+                    .gamma = settings.real("start.gamma"),
+                    .mode = settings.integer("start.mode"),
+                    .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
+          .solver = solver_plan(settings)};
+}
+
+EvolveOutput output_of_evolve(const Settings& settings) {
+  return {.file = settings.word("output.file"),
+          .every = settings.real("output.every"),
+          .history = settings.integer("output.history"),
+          .checkpoints = settings.real("checkpoint.every"),
+          .threshold = settings.real("front.threshold"),
+          .fields = settings.word("output.fields") == "u",
+          .model = settings.flag("output.model"),
+          .attention = settings.flag("output.attention"),
+          .logits = settings.flag("output.logits"),
+          .depth_stride = settings.count("output.depth_stride"),
+          .channel_stride = settings.count("output.channel_stride"),
+          .compression = settings.count("output.compression")};
 }
 
 }  // namespace fluxformer

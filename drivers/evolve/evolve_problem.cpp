@@ -1,25 +1,82 @@
 #include "drivers/evolve/evolve_problem.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
+#include "model/sample_set.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
+
+Inflow::Inflow(const InflowPlan& plan, MPI_Comm comm)
+    : source_(plan.source), samples_(plan.samples), first_(plan.first), seed_(plan.seed) {
+  if (source_ == "data") {
+    data_ = open_data(plan.data, plan.split, known_input(plan.data, comm), comm);
+    if (first_ + static_cast<std::size_t>(samples_) > data_->size())
+      throw BadInput(
+          "inflow.first + inflow.samples = " + std::to_string(first_ + static_cast<std::size_t>(samples_)) +
+          ": " + plan.data.set.name + " has " + std::to_string(data_->size()) + " samples");
+    if (data_->padded() && plan.every > 0)
+      throw BadInput("inflow.every: texts of different lengths cannot follow each other through depth");
+    tokens_x_ = data_->tokens_x();
+    tokens_y_ = data_->tokens_y();
+  }
+  const auto choose = [&](const char* key, int asked, int& tokens) {
+    if (data_ != nullptr && asked > 0 && asked != tokens)
+      throw BadInput(std::string(key) + " = " + std::to_string(asked) + ": the data has " +
+                     std::to_string(tokens) + "; leave the key out");
+    if (data_ == nullptr) tokens = std::max(1, asked);
+  };
+  choose("mesh.tokens_x", plan.tokens_x, tokens_x_);
+  choose("mesh.tokens_y", plan.tokens_y, tokens_y_);
+}
+
+InputShape Inflow::shape() const {
+  if (data_ == nullptr) return {};
+  return shape_of(*data_);
+}
+
+std::vector<int> Inflow::lengths() const {
+  std::vector<int> list;
+  if (data_ == nullptr || !data_->padded()) return list;
+  for (const auto index : indices(0)) list.push_back(data_->length(index));
+  return list;
+}
+
+std::vector<std::size_t> Inflow::indices(long block) const {
+  std::vector<std::size_t> list;
+  for (int b = 0; b < samples_; ++b) {
+    const std::size_t index = first_ + static_cast<std::size_t>(block) * static_cast<std::size_t>(samples_) +
+                              static_cast<std::size_t>(b);
+    list.push_back(data_ == nullptr ? index : index % data_->size());
+  }
+  return list;
+}
+
+void Inflow::fill(const Parameters& parameters, const SlabContext& context, long block, double* slab) const {
+  const auto which = indices(block);
+  if (data_ != nullptr)
+    fill_with_samples(*data_, which, parameters, context, slab);
+  else if (source_ == "none")
+    std::fill_n(slab, context.size(), 0.0);
+  else
+    fill_with_noise(which, seed_, context, slab);
+}
+
 namespace {
 
-MeshSpec mesh_spec(const Settings& settings, const Inflow& inflow, const ModelSpec& model) {
-  const auto depth = equation_spec(settings, model).depth;
-  return {.cells = depth.cells,
+MeshSpec mesh_spec(const EvolvePlan& plan, const Inflow& inflow, const ModelSpec& model) {
+  return {.cells = equation_for(plan.equation, model).depth.cells,
           .tokens_x = inflow.tokens_x(),
           .tokens_y = inflow.tokens_y(),
           .samples = inflow.samples(),
           .width = model.width,
-          .ranks_depth = settings.count("mesh.ranks_depth"),
-          .ranks_token = settings.count("mesh.ranks_token"),
-          .periodic = settings.flag("mesh.periodic")};
+          .ranks_depth = plan.ranks_depth,
+          .ranks_token = plan.ranks_token,
+          .periodic = plan.periodic};
 }
 
 SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow& inflow) {
@@ -38,88 +95,63 @@ ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model) {
   return share;
 }
 
-/// Makes the model on all ranks, which agree on its coefficients.
-std::unique_ptr<DepthModel> make_shared_model(MPI_Comm comm, const Parameters& parameters,
-                                              const SlabContext& slab, Precision precision) {
-  auto model = collectively(comm, [&] { return make_depth_model(parameters, slab, precision); });
-  model->agree_on_coefficients(comm);
-  return model;
-}
-
-Equation make_equation(const Settings& settings, const Parameters& parameters, const SlabContext& slab,
-                       DepthModel& model, const std::vector<MakeTerm>& more_terms) {
-  Equation equation(model, equation_spec(settings, parameters.spec));
-  for (const auto& make : more_terms) equation.add(make(settings, slab));
-  return equation;
-}
-
-EvolveSettings evolve_settings(const Settings& settings, const EquationSpec& equation) {
-  EvolveSettings s;
-  s.method = settings.word("evolve.method");
-  s.variant = settings.word("evolve.variant");
-  s.dt = settings.real("evolve.dt");
-  s.cfl = settings.real("evolve.cfl");
-  s.time = settings.real("evolve.time");
-  if (s.time == 0) s.time = equation.speed > 0 ? 2 * equation.depth.layers / equation.speed : 1;
-  s.adaptive_tolerance = settings.real("evolve.tolerance");
-  s.steady_tolerance = settings.word("evolve.stop") == "steady" ? settings.real("evolve.steady") : 0;
-  s.max_norm = settings.real("evolve.max_norm");
-  s.inflow_every = settings.real("inflow.every");
-  return s;
-}
-
-/// The precision of run.precision. Throws BadInput for one that is too coarse for the steady state u*.
-Precision precision_for(const Settings& settings) {
-  const auto precision = precision_of(settings);
-  const bool solved = settings.word("depth.scheme") != "shift" || settings.real("equation.epsilon") > 0;
-  if (is_mixed(precision) && solved && settings.real("front.threshold") > 0)
-    throw BadInput("run.precision = " + settings.word("run.precision") +
-                   ": the steady state that fronts are measured against is solved for, and residuals cannot "
-                   "become smaller than its "
-                   "rounding; use single, or front.threshold = 0");
-  return precision;
+/// The points in depth at which the terms of this rank's cells are evaluated.
+std::vector<DepthPoint> depth_points(const Mesh& mesh, const EquationSpec& equation) {
+  const auto depth = equation.depth;
+  std::vector<DepthPoint> points;
+  for (int cell = mesh.first_cell(); cell < mesh.first_cell() + mesh.cells(); ++cell)
+    points.push_back(equation.scheme == DepthScheme::shift ? cell_entry(cell, depth.layers, depth.cells)
+                                                           : cell_exit(cell, depth.layers, depth.cells));
+  return points;
 }
 
 }  // namespace
 
-EvolveProblem::EvolveProblem(const Settings& settings, MPI_Comm comm, const std::vector<MakeTerm>& more_terms)
-    : inflow(settings, comm),
-      parameters(make_parameters(settings, inflow.shape(), comm,
-                                 [&](const ModelSpec& spec) {
-                                   mesh_ = std::make_unique<Mesh>(comm, mesh_spec(settings, inflow, spec));
-                                   return share_of_mesh(*mesh_, spec);
-                                 })),
-      mesh(*mesh_),
-      slab(slab_context(parameters.spec, mesh, inflow)),
-      model(make_shared_model(comm, parameters, slab, precision_for(settings))),
-      equation(make_equation(settings, parameters, slab, *model, more_terms)),
-      solver_settings(evolve_settings(settings, equation.spec())),
-      solver(mesh, equation, solver_settings),
-      inflow_slab(mesh.slab_size()) {
-  const auto depth = equation.spec().depth;
-  std::vector<DepthPoint> points;
-  for (int cell = mesh.first_cell(); cell < mesh.first_cell() + mesh.cells(); ++cell)
-    points.push_back(equation.spec().scheme == DepthScheme::shift
-                         ? cell_entry(cell, depth.layers, depth.cells)
-                         : cell_exit(cell, depth.layers, depth.cells));
-  model->prepare(points);
-  inflow.fill(parameters, slab, 0, inflow_slab.data());
-  solver.set_inflow([this](long block, double* to) { inflow.fill(parameters, slab, block, to); });
-  set_initial_state(initial_state(settings, parameters.spec), mesh, slab, inflow_slab, solver.state());
+EvolveProblem::EvolveProblem(const EvolvePlan& plan, MPI_Comm comm, const std::vector<MakeTerm>& more_terms) {
+  inflow.emplace(plan.inflow, comm);
+
+  // The mesh follows from the sizes of the model and says which of its parameters this rank needs.
+  const auto share = [&](const ModelSpec& spec) {
+    mesh = std::make_unique<Mesh>(comm, mesh_spec(plan, *inflow, spec));
+    return share_of_mesh(*mesh, spec);
+  };
+  parameters.emplace(make_parameters(plan.model, inflow->shape(), comm, share));
+
+  slab = slab_context(parameters->spec, *mesh, *inflow);
+  model = collectively(comm, [&] { return make_depth_model(*parameters, slab, plan.precision); });
+  model->agree_on_coefficients(comm);
+
+  equation.emplace(*model, equation_for(plan.equation, parameters->spec));
+  for (const auto& make : more_terms) equation->add(make(slab));
+  const auto& spec = equation->spec();
+
+  solver_settings = plan.solver;
+  if (solver_settings.time == 0)
+    solver_settings.time = spec.speed > 0 ? 2 * spec.depth.layers / spec.speed : 1;
+  solver.emplace(*mesh, *equation, solver_settings);
+  model->prepare(depth_points(*mesh, spec));
+
+  inflow_slab.resize(mesh->slab_size());
+  inflow->fill(*parameters, slab, 0, inflow_slab.data());
+  solver->set_inflow([this](long block, double* to) { inflow->fill(*parameters, slab, block, to); });
+
+  auto start = plan.start;
+  start.no_zero_vectors = parameters->spec.norm == Norm::sphere;
+  set_initial_state(start, *mesh, slab, inflow_slab, solver->state());
 }
 
 std::string EvolveProblem::describe() const {
   std::ostringstream text;
-  const auto& spec = parameters.spec;
-  const auto& grid = mesh.grid();
-  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << mesh.total_cells() << " depth cells, "
-       << inflow.tokens_x() << " x " << inflow.tokens_y() << " tokens, width " << spec.width << ", "
-       << inflow.samples() << (inflow.samples() == 1 ? " sample, " : " samples, ")
-       << parameters.layout.size_of_model() << " parameters\n"
-       << to_word(equation.spec().scheme) << ", " << solver_settings.method
-       << " to t = " << solver_settings.time << ", step " << solver.step_size() << "; ranks: " << grid.depth
+  const auto& spec = parameters->spec;
+  const auto& grid = mesh->grid();
+  text << to_word(spec.kind) << ", " << spec.layers << " layers on " << mesh->total_cells()
+       << " depth cells, " << inflow->tokens_x() << " x " << inflow->tokens_y() << " tokens, width "
+       << spec.width << ", " << inflow->samples() << (inflow->samples() == 1 ? " sample, " : " samples, ")
+       << parameters->layout.size_of_model() << " parameters\n"
+       << to_word(equation->spec().scheme) << ", " << solver_settings.method
+       << " to t = " << solver_settings.time << ", step " << solver->step_size() << "; ranks: " << grid.depth
        << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'
-       << solver.describe();
+       << solver->describe();
   return text.str();
 }
 

@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
+#include "analysis/attention/attention_variables.hpp"
+#include "analysis/attention/field_attention.hpp"
 #include "analysis/states/state_variables.hpp"
+#include "base/error.hpp"
+#include "base/memory.hpp"
+#include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
-#include "drivers/common/run_attributes.hpp"
-#include "drivers/evolve/evolve_attention.hpp"
-#include "drivers/evolve/evolve_logits.hpp"
-#include "drivers/evolve/evolve_variables.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
+#include "model/readout.hpp"
+#include "model/tasks/word_task.hpp"
 #include "training/stage_parameters.hpp"
 
 namespace fluxformer {
@@ -37,7 +41,41 @@ std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures
           {&history::distance, &m.distance}};
 }
 
+/// Number of attention weights of one depth cell.
+double weights_of_cell(const EvolveProblem& problem) {
+  const double n = problem.mesh->token_line().tokens();
+  return n * n * problem.mesh->spec().samples * problem.parameters->spec.attention.heads;
+}
+
+/// Number of word logits of all tokens, as a double: there may be too many for an integer.
+double word_count(const EvolveProblem& problem) {
+  return 1.0 * problem.mesh->token_line().tokens() * problem.mesh->spec().samples *
+         problem.parameters->spec.vocabulary;
+}
+
 }  // namespace
+
+void require_storable_attention(const EvolveProblem& problem) {
+  const double numbers = weights_of_cell(problem) * problem.mesh->total_cells();
+  if (numbers <= std::numeric_limits<int>::max()) return;
+  std::ostringstream text;
+  text << "output.attention: cells * samples * heads * tokens^2 = " << numbers
+       << " weights are too many to gather; reduce inflow.samples or mesh.cells, or leave it out";
+  throw BadInput(text.str());
+}
+
+void require_storable_logits(const EvolveProblem& problem) {
+  const auto& spec = problem.parameters->spec;
+  if (spec.classes == 0 && !spec.word_head.present)
+    throw BadInput("output.logits: the model has no head, neither of classes nor of words");
+  if (!spec.word_head.present) return;
+  constexpr double most = 1 << 28;  // 2 GB
+  const double words = word_count(problem);
+  if (words > most)
+    throw BadInput("output.logits: " + std::to_string(static_cast<long long>(words)) +
+                   " logits of words are too many to gather; reduce inflow.samples");
+  require_memory(problem.mesh->comm(), 2 * sizeof(double) * words, "output.logits and inflow.samples");
+}
 
 io::FieldPart field_part(const Mesh& mesh) {
   const auto& line = mesh.token_line();
@@ -45,64 +83,53 @@ io::FieldPart field_part(const Mesh& mesh) {
           line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
 }
 
-std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem) {
-  const std::uint64_t weights = settings.flag("output.model") ? problem.parameters.layout.size_of_model() : 0;
-  if (settings.word("output.fields") != "u" || settings.integer("output.compression") > 0) return 8 * weights;
-  const auto& mesh = problem.mesh;
-  const auto stored = [&](const char* stride, int size) {
-    return io::FieldSelection::every(settings.count(stride), size).size();
-  };
-  const std::uint64_t state = stored("output.depth_stride", mesh.total_cells()) *
+std::uint64_t least_output_bytes(const EvolveOutput& output, const EvolveProblem& problem) {
+  const std::uint64_t weights = output.model ? problem.parameters->layout.size_of_model() : 0;
+  if (!output.fields || output.compression > 0) return 8 * weights;
+  const auto& mesh = *problem.mesh;
+  const auto stored = [](int stride, int size) { return io::FieldSelection::every(stride, size).size(); };
+  const std::uint64_t state = stored(output.depth_stride, mesh.total_cells()) *
                               static_cast<std::uint64_t>(mesh.token_line().tokens()) *
                               static_cast<std::uint64_t>(mesh.spec().samples) *
-                              stored("output.channel_stride", mesh.spec().width);
+                              stored(output.channel_stride, mesh.spec().width);
   // Stored states: the first, the last, and one every `every` between them, but at most one each step.
-  const double every = std::max(settings.real("output.every"), problem.solver.step_size());
-  const bool known = settings.real("output.every") > 0 && problem.solver.step_size() > 0 &&
-                     problem.solver_settings.steady_tolerance == 0;
+  const double step = problem.solver->step_size(), every = std::max(output.every, step);
+  const bool known = output.every > 0 && step > 0 && problem.solver_settings.steady_tolerance == 0;
   const double between = known ? std::ceil(problem.solver_settings.time / every - 1e-6) - 1 : 0;
   return 8 * (weights + state * (2 + static_cast<std::uint64_t>(std::max(0.0, between))));
 }
 
-EvolveRecord::EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim,
-                           const RunContext& context, const Mesh& mesh, const Equation& equation,
-                           const Parameters& parameters, const Inflow& inflow,
+EvolveRecord::EvolveRecord(const EvolveOutput& output, const RunAttributes& run,
+                           std::unique_ptr<io::PartFile> claim, const EvolveProblem& problem,
                            states::DepthMeasurement& measurement)
-    : settings_(settings),
-      mesh_(mesh),
-      equation_(equation),
-      parameters_(parameters),
-      inflow_(inflow),
+    : output_(output),
+      problem_(problem),
+      mesh_(*problem.mesh),
       measurement_(measurement),
-      part_(field_part(mesh)),
-      selection_{io::FieldSelection::every(settings.count("output.depth_stride"), mesh.total_cells()),
+      part_(field_part(mesh_)),
+      selection_{io::FieldSelection::every(output.depth_stride, mesh_.total_cells()),
                  {},
                  {},
-                 io::FieldSelection::every(settings.count("output.channel_stride"), mesh.spec().width)},
+                 io::FieldSelection::every(output.channel_stride, mesh_.spec().width)},
       archive_(std::move(claim)),
-      arrival_(static_cast<std::size_t>(mesh.total_cells()), settings.real("front.threshold")),
-      fields_(settings.word("output.fields") == "u") {
-  describe(context);
+      arrival_(static_cast<std::size_t>(mesh_.total_cells()), output.threshold) {
+  for (const auto& [name, value] : run) archive_.attribute(name, value);
   define_axes();
-  if (settings.flag("output.model")) write_weights();
-}
-
-void EvolveRecord::describe(const RunContext& context) {
-  for (const auto& [name, value] : run_attributes(settings_, context)) archive_.attribute(name, value);
+  if (output.model) write_weights();
 }
 
 void EvolveRecord::write_weights() {
-  write_model_attributes(archive_, parameters_.spec);
+  const auto& parameters = *problem_.parameters;
+  write_model_attributes(archive_, parameters.spec);
   const TrainingRanks ranks{mesh_.comm(), mesh_.token_line().comm(), mesh_.depth_line()};
-  StageParameters(ranks, parameters_)
-      .for_each_stage(parameters_, [&](const auto& views, const double* values) {
-        write_model_arrays(archive_, views, values);
-      });
+  StageParameters(ranks, parameters).for_each_stage(parameters, [&](const auto& views, const double* values) {
+    write_model_arrays(archive_, views, values);
+  });
 }
 
 void EvolveRecord::define_axes() {
   const auto& line = mesh_.token_line();
-  const double h = equation_.spec().depth.spacing();
+  const double h = problem_.equation->spec().depth.spacing();
   const int tokens = line.tokens();
   std::vector<double> depth, column, row;
   for (int i = 1; i <= mesh_.total_cells(); ++i) depth.push_back(i * h);
@@ -112,7 +139,7 @@ void EvolveRecord::define_axes() {
   }
   std::vector<double> channels(selection_.channels.begin(), selection_.channels.end());
   std::vector<double> samples;
-  for (const auto index : inflow_.indices(0)) samples.push_back(static_cast<double>(index));
+  for (const auto index : problem_.inflow->indices(0)) samples.push_back(static_cast<double>(index));
 
   archive_.axis(axes::depth, depth);
   archive_.axis(axes::token, evolution::indices(static_cast<std::size_t>(tokens)));
@@ -123,7 +150,7 @@ void EvolveRecord::define_axes() {
   time_ = &archive_.growing_axis(axes::time);
   step_ = &archive_.growing_axis(axes::step);
 
-  if (fields_) {
+  if (output_.fields) {
     auto u = evolution::hidden_state;
     if (selection_.depths.size() != depth.size()) {
       u.axes[1] = axes::stored_depth.name;
@@ -132,7 +159,7 @@ void EvolveRecord::define_axes() {
       for (const int i : selection_.depths) stored.push_back(depth[i]);
       archive_.axis(axes::stored_depth, stored);
     }
-    u_ = &archive_.field(u, part_, selection_, settings_.count("output.compression"));
+    u_ = &archive_.field(u, part_, selection_, output_.compression);
     std::vector<Index> shown;
     for (Index c = 0; c < std::min(Index{4}, std::ssize(channels)); ++c) shown.push_back(c);
     archive_.show(*u_, 0, shown);
@@ -149,7 +176,7 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::write_fields(double time, Vec u) {
   time_->append(time);
-  if (fields_) u_->write(fields_written_, ReadArray(u).values);
+  if (output_.fields) u_->write(fields_written_, ReadArray(u).values);
   ++fields_written_;
   last_fields_ = time;
 }
@@ -192,13 +219,74 @@ void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
 void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
   const auto times = earlier.array(names::root(axes::time)).values;
   const auto path = names::in(names::field, evolution::hidden_state.name);
-  if (fields_ && !earlier.has(path)) return;
+  if (output_.fields && !earlier.has(path)) return;
   for (std::size_t k = 0; k < std::min(times.size(), static_cast<std::size_t>(count)); ++k) {
     time_->append(times[k]);
-    if (fields_) u_->write_packed(k, earlier.packed(path, part_, selection_, k).data());
+    if (output_.fields) u_->write_packed(k, earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
     last_fields_ = times[k];
   }
+}
+
+void EvolveRecord::write_attention(Vec u, const std::vector<double>& inflow_slab) {
+  constexpr std::size_t most_tokens = 1024, most_rows = std::size_t{1} << 25;
+  const bool store = output_.attention;
+  const auto& spec = problem_.parameters->spec.attention;
+  const auto cells = static_cast<std::size_t>(mesh_.total_cells());
+  const auto heads = static_cast<std::size_t>(spec.heads);
+  const auto n = static_cast<std::size_t>(mesh_.token_line().tokens());
+  const bool many = weights_of_cell(problem_) / mesh_.token_line().size() > most_rows;
+  // Rows of linear attention are no probabilities: they have no entropy.
+  const bool normalised = spec.normalisation != Normalisation::linear;
+  if (n < 2 || (!store && (many || n > most_tokens || !normalised))) return;
+
+  const auto found = attention::field_attention(
+      mesh_, *problem_.equation, u, inflow_slab,
+      store ? attention::StoredAttention::entropy_and_weights : attention::StoredAttention::entropy);
+  archive_.axis(axes::head, evolution::indices(heads));
+  if (normalised) archive_.write(evolution::analysis, attention::variables::attention_entropy, found.entropy);
+  if (!store) return;
+  archive_.axis(evolution::depth_cell, evolution::indices(cells));
+  archive_.axis(axes::query, evolution::indices(n));
+  archive_.axis(axes::key, evolution::indices(n));
+  archive_.write(evolution::attention, attention::variables::weights, found.weights);
+}
+
+void EvolveRecord::write_logits(Vec u) {
+  const auto& parameters = *problem_.parameters;
+  const auto& context = problem_.slab;
+  const auto& spec = parameters.spec;
+  const auto& line = mesh_.token_line();
+  const bool last = mesh_.cells() > 0 && mesh_.first_cell() + mesh_.cells() - 1 == mesh_.total_cells();
+  const ReadArray state(u);
+  const double* const slab = last ? state.values + mesh_.slab_size() * (mesh_.cells() - 1) : nullptr;
+  const auto samples = static_cast<std::size_t>(context.samples);
+  if (spec.classes > 0) {
+    std::vector<double> logits(samples * static_cast<std::size_t>(spec.classes), 0.0);
+    if (last) {
+      ReadoutTape tape;
+      Readout(parameters, context).logits(slab, logits.data(), tape);
+      if (line.rank() != 0) std::fill(logits.begin(), logits.end(), 0.0);
+    }
+    sum_over_ranks(logits, mesh_.comm());
+    archive_.axis(evolution::class_index, evolution::indices(static_cast<std::size_t>(spec.classes)));
+    archive_.write(evolution::prediction, evolution::class_logits, logits);
+  }
+  if (!spec.word_head.present) return;
+  const auto words = static_cast<std::size_t>(spec.vocabulary), row = samples * words;
+  std::vector<double> logits(row * static_cast<std::size_t>(line.tokens()), 0.0);  // [token][sample][word]
+  if (last) {
+    std::vector<double> mine(static_cast<std::size_t>(context.rows()) * words);
+    word_logits(parameters, context.rows(), slab, mine.data());
+    for (int local = 0; local < line.block().count(); ++local)
+      std::copy_n(
+          mine.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(local)), row,
+          logits.begin() + static_cast<std::ptrdiff_t>(
+                               row * static_cast<std::size_t>(line.global_index(line.rank(), local))));
+  }
+  sum_over_ranks(logits, mesh_.comm());
+  archive_.axis(evolution::word_index, evolution::indices(words));
+  archive_.write(evolution::prediction, evolution::word_logits, logits);
 }
 
 std::string EvolveRecord::finish(const std::string& status, const std::string& message, Vec u,
@@ -206,10 +294,8 @@ std::string EvolveRecord::finish(const std::string& status, const std::string& m
                                  const std::vector<std::pair<std::string, double>>& seconds) {
   if (measurement_.has_reference())
     archive_.write(evolution::analysis, evolution::arrival_time, arrival_.times());
-  if (status == names::done)
-    write_attention(archive_, mesh_, equation_, u, inflow_slab, settings_.flag("output.attention"));
-  if (status == names::done && settings_.flag("output.logits"))
-    write_logits(archive_, mesh_, equation_.model().context(), parameters_, u);
+  if (status == names::done) write_attention(u, inflow_slab);
+  if (status == names::done && output_.logits) write_logits(u);
   for (const auto& [phase, time] : seconds) archive_.timing(phase, time);
   if (!message.empty()) archive_.attribute(names::message, message);
   return archive_.finish(status);

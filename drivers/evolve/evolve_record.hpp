@@ -7,12 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/states/depth_measures.hpp"
-#include "base/settings.hpp"
-#include "drivers/common/experiment.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
+#include "drivers/evolve/evolve_variables.hpp"
 #include "io/archive_writer.hpp"
 #include "io/checkpoint.hpp"
 #include "solvers/evolve/evolve.hpp"
@@ -27,15 +28,21 @@ inline constexpr io::WholeItem fields_stored{"fields", 0};
 
 /// Least size of the output of a run, in bytes: the weights and the stored states. States are counted only
 /// where steps and end are fixed beforehand and nothing is compressed.
-std::uint64_t least_output_bytes(const Settings& settings, const EvolveProblem& problem);
+std::uint64_t least_output_bytes(const EvolveOutput& output, const EvolveProblem& problem);
+
+/// Throws BadInput (the same on all ranks) if one rank cannot hold the attention weights of all cells.
+void require_storable_attention(const EvolveProblem& problem);
+/// Throws BadInput if the model has no head, or if there are too many logits to gather. Collective over the
+/// mesh.
+void require_storable_logits(const EvolveProblem& problem);
 
 /// The output file of `evolve`. All members are collective over the mesh.
 class EvolveRecord {
  public:
-  /// Opens the output file claimed by `claim`; the other arguments are borrowed.
-  EvolveRecord(const Settings& settings, std::unique_ptr<io::PartFile> claim, const RunContext& context,
-               const Mesh& mesh, const Equation& equation, const Parameters& parameters, const Inflow& inflow,
-               states::DepthMeasurement& measurement);
+  /// Opens the output file claimed by `claim` and describes the run by its attributes; problem and
+  /// measurement are borrowed.
+  EvolveRecord(const EvolveOutput& output, const RunAttributes& run, std::unique_ptr<io::PartFile> claim,
+               const EvolveProblem& problem, states::DepthMeasurement& measurement);
 
   /// Writes the fields at `time`.
   void write_fields(double time, Vec u);
@@ -49,24 +56,27 @@ class EvolveRecord {
   /// Copies the first `count` fields of an earlier run, or fewer if it has fewer.
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
-  /// Writes arrival times, attention entropy (and attention itself if requested) and timings, then renames
-  /// the file and returns its name (ArchiveWriter::finish). `status` as in the schema; `message` may be
-  /// empty.
+  /// Writes arrival times, attention, logits if requested and timings, then renames the file and returns its
+  /// name (ArchiveWriter::finish). `status` as in the schema; `message` may be empty.
   std::string finish(const std::string& status, const std::string& message, Vec u,
                      const std::vector<double>& inflow_slab,
                      const std::vector<std::pair<std::string, double>>& seconds);
 
  private:
-  void describe(const RunContext& context);
   void define_axes();
   void write_weights();
   void append_line(const std::vector<double>& line);
+  /// Writes the entropy of attention per depth cell and head, averaged over samples and queries and divided
+  /// by log n. If asked for, the weights are written, too (n^2 numbers per cell, sample and head, held by
+  /// every rank). Else nothing is written beyond 1024 tokens or 2^25 weights of a depth cell on one rank,
+  /// where the weights would no longer be small compared with the state.
+  void write_attention(Vec u, const std::vector<double>& inflow_slab);
+  /// Writes the logits of the heads that the model has, from the last depth cell of the state u.
+  void write_logits(Vec u);
 
-  const Settings& settings_;
+  EvolveOutput output_;
+  const EvolveProblem& problem_;
   const Mesh& mesh_;
-  const Equation& equation_;
-  const Parameters& parameters_;
-  const Inflow& inflow_;
   states::DepthMeasurement& measurement_;
   io::FieldPart part_;
   io::FieldSelection selection_;
@@ -76,7 +86,6 @@ class EvolveRecord {
   io::Field* u_ = nullptr;                       ///< null without output.fields
   states::ArrivalTimes arrival_;
   states::DepthResult last_;
-  bool fields_;
   std::size_t fields_written_ = 0;
   double last_fields_ = std::numeric_limits<double>::quiet_NaN();
   // History lines so far, for checkpoints: scalars, then the measures row by row.

@@ -1,7 +1,6 @@
 #include "drivers/evolve/front_reference.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
@@ -33,31 +32,25 @@ std::vector<float> marched(const Mesh& mesh, const Equation& equation,
   from[0] = 1;
   std::copy(inflow_slab.begin(), inflow_slab.end(), from.begin() + 1);
   std::vector<float> reference;
-  collectively(mesh.comm(), [&] {
-    if (rank != 0) receive_numbers(from, rank - 1, state_tag, mesh.depth_line());
-    std::exception_ptr failure;
-    if (from[0] != 0) {
-      try {
-        const std::vector<double> start = from;
-        reference.reserve(static_cast<std::size_t>(mesh.cells()) * size);
-        march.run(
-            start.data() + 1,
-            [&](int, const double* slab) {
-              reference.insert(reference.end(), slab, slab + size);
-              // Keeps the last two slabs for the next rank.
-              std::copy_n(from.begin() + 1, size, from.begin() + 1 + static_cast<std::ptrdiff_t>(size));
-              std::copy_n(slab, size, from.begin() + 1);
-            },
-            start.data() + 1 + size);
-      } catch (...) {
-        failure = std::current_exception();
-        from[0] = 0;
-      }
-    }
-    // Passed on also after a failure, so that no rank waits in vain.
-    if (rank + 1 < ranks) send_numbers(from, rank + 1, state_tag, mesh.depth_line());
-    if (failure != nullptr) std::rethrow_exception(failure);
-  });
+  RankFailure failure;
+  if (rank != 0) receive_numbers(from, rank - 1, state_tag, mesh.depth_line());
+  const auto march_on = [&] {
+    const std::vector<double> start = from;
+    reference.reserve(static_cast<std::size_t>(mesh.cells()) * size);
+    march.run(
+        start.data() + 1,
+        [&](int, const double* slab) {
+          reference.insert(reference.end(), slab, slab + size);
+          // Keeps the last two slabs for the next rank.
+          std::copy_n(from.begin() + 1, size, from.begin() + 1 + static_cast<std::ptrdiff_t>(size));
+          std::copy_n(slab, size, from.begin() + 1);
+        },
+        start.data() + 1 + size);
+  };
+  if (from[0] != 0 && !failure.attempt(march_on)) from[0] = 0;
+  // Passed on also after a failure, so that no rank waits in vain.
+  if (rank + 1 < ranks) send_numbers(from, rank + 1, state_tag, mesh.depth_line());
+  failure.share(mesh.comm());
   return reference;
 }
 

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analysis/decoder/decoder_variables.hpp"
-#include "analysis/decoder/layer_measures.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -18,6 +19,7 @@
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/study/study.hpp"
 #include "io/axes.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -36,16 +38,33 @@ std::vector<double> bin_edges() {
   return edges;
 }
 
+std::vector<io::Variable> of_all_parts(std::initializer_list<io::Variable> measures) {
+  std::vector<io::Variable> all;
+  for (const auto& part : hessian_parts)
+    for (const auto& one : measures) all.push_back(hessian::variables::of_part(part, one));
+  return all;
+}
+
+std::vector<io::Variable> entry_measures() {
+  return of_all_parts({layered::entry_share, layered::median_entry, layered::largest_entries});
+}
+
+std::vector<io::Variable> norm_measures() {
+  return of_all_parts({layered::layer_norm, layered::matrix_norm});
+}
+
 class LayerStudy final : public Study {
  public:
-  /// Throws BadInput, on every rank, for keys that contradict each other and for sizes that do not fit into
-  /// the memory. Collective.
-  LayerStudy(const Settings& settings, MPI_Comm comm);
+  /// Throws BadInput, on every rank, for sizes that do not fit into the memory. Collective.
+  LayerStudy(LayerPlan plan, MPI_Comm comm);
 
   std::string describe() const override;
   /// Kind, seed and sigma, in this order, sigma fastest.
   std::vector<Place> places() const override;
-  std::vector<io::Variable> measures() const override { return layer_study_measures(); }
+  std::string root() const override { return names::in(names::analysis, hessian::variables::group); }
+  std::vector<io::Variable> measures() const override {
+    return plan_.follows_norms() ? norm_measures() : entry_measures();
+  }
   void begin(StudyRecord& record) override;
   void measure(const Place& place, Results& to) override;
   /// Adds the heat maps, too: the sizes of all entries of the Hessian, for the first seed of each kind.
@@ -54,8 +73,6 @@ class LayerStudy final : public Study {
   std::string summary(const Findings& found) const override;
 
  private:
-  /// The study of a decoder of a kind, with weights and data of a seed.
-  decoder::LayerStudy study_of(const std::string& kind, long seed) const;
   /// Sizes of the entries of the diagonal blocks.
   void entries(const decoder::LayerStudy& study, Results& to) const;
   /// Norms of the diagonal blocks.
@@ -67,63 +84,47 @@ class LayerStudy final : public Study {
   bool add_heat_map(const std::string& kind, RunFrame& frame, Progress& progress, double& done,
                     StudyRecord& record) const;
 
-  const Settings& settings_;
+  LayerPlan plan_;
   MPI_Comm comm_;
-  bool scaling_, heat_map_;
-  std::vector<long> seeds_;
-  std::vector<std::string> kinds_;
-  std::vector<double> sigmas_, edges_;
-  int depth_;
+  std::vector<double> edges_ = bin_edges();
 };
 
-LayerStudy::LayerStudy(const Settings& settings, MPI_Comm comm)
-    : settings_(settings),
-      comm_(comm),
-      scaling_(settings.word("hessian.study") == "scaling"),
-      heat_map_(!scaling_ && settings.flag("hessian.heat_map")),
-      seeds_(settings.integers("hessian.seeds")),
-      kinds_(settings.words("hessian.layers")),
-      sigmas_(scaling_ ? settings.reals("hessian.sigmas") : std::vector<double>{}),
-      edges_(bin_edges()),
-      depth_(scaling_ ? settings.count("hessian.depth") : 1) {
-  if (!scaling_ && std::ranges::find(kinds_, linear_mlp) != kinds_.end())
-    throw BadInput(
-        "hessian.layers = " + value_text(settings.value("hessian.layers")) +
-        ": linear_mlp has no value, query and key to compare; it goes with hessian.study = scaling only");
-  const auto width = "hessian.width = " + std::to_string(settings.integer("hessian.width"));
-  if (heat_map_) {
+LayerStudy::LayerStudy(LayerPlan plan, MPI_Comm comm) : plan_(std::move(plan)), comm_(comm) {
+  const auto width = static_cast<double>(plan_.common.shape.width);
+  const auto key = "hessian.width = " + std::to_string(plan_.common.shape.width);
+  if (plan_.heat_map) {
     const auto all = static_cast<double>(weights_of_decoder());
-    require_memory(comm, sizeof(float) * all * all * static_cast<double>(kinds_.size()) / mpi::size(comm),
-                   "hessian.heat_map with " + width);
+    require_memory(comm,
+                   sizeof(float) * all * all * static_cast<double>(plan_.kinds.size()) / mpi::size(comm),
+                   "hessian.heat_map with " + key);
   }
   // Memory for the blocks of V, Q and K: the whole matrix of one sequence and the sum over sequences, 9 d^4
   // numbers each, and the diagonal blocks.
-  if (!scaling_)
-    require_memory(comm,
-                   sizeof(double) * 21 * std::pow(static_cast<double>(settings.integer("hessian.width")), 4),
-                   width + ", for the entries of the blocks");
+  if (!plan_.follows_norms())
+    require_memory(comm, sizeof(double) * 21 * std::pow(width, 4), key + ", for the entries of the blocks");
 }
 
 std::string LayerStudy::describe() const {
   std::ostringstream text;
-  text << kinds_.size() << " kind(s) of layers x " << seeds_.size() << " seeds, width "
-       << settings_.integer("hessian.width") << ", " << settings_.integer("hessian.sequences")
-       << " sequences of 18 tokens";
-  if (scaling_) text << ", " << depth_ << " layer(s), " << sigmas_.size() << " sizes of the embeddings";
+  text << plan_.kinds.size() << " kind(s) of layers x " << plan_.seeds.size() << " seeds, width "
+       << plan_.common.shape.width << ", " << plan_.common.sequences << " sequences of 18 tokens";
+  if (plan_.follows_norms())
+    text << ", " << plan_.common.shape.depth << " layer(s), " << plan_.sigmas.size()
+         << " sizes of the embeddings";
   return text.str();
 }
 
 std::vector<Place> LayerStudy::places() const {
   std::vector<Place> all;
-  for (const auto& kind : kinds_)
-    for (std::size_t seed = 0; seed < seeds_.size(); ++seed) {
+  for (const auto& kind : plan_.kinds)
+    for (std::size_t seed = 0; seed < plan_.seeds.size(); ++seed) {
       const Place place{.group = kind,
-                        .name = kind + ", seed " + std::to_string(seeds_[seed]),
+                        .name = kind + ", seed " + std::to_string(plan_.seeds[seed]),
                         .index = {{axes::seed.name, seed}}};
-      if (!scaling_) all.push_back(place);
-      for (std::size_t k = 0; k < sigmas_.size(); ++k) {
+      if (!plan_.follows_norms()) all.push_back(place);
+      for (std::size_t k = 0; k < plan_.sigmas.size(); ++k) {
         std::ostringstream name;
-        name << place.name << ", sigma " << sigmas_[k];
+        name << place.name << ", sigma " << plan_.sigmas[k];
         auto& with_sigma = all.emplace_back(place);
         with_sigma.name = name.str();
         with_sigma.index[layered::sigma.name] = k;
@@ -132,38 +133,21 @@ std::vector<Place> LayerStudy::places() const {
   return all;
 }
 
-decoder::LayerStudy LayerStudy::study_of(const std::string& kind, long seed) const {
-  decoder::LayerStudy study;
-  study.shape.width = settings_.integer("hessian.width");
-  study.shape.hidden = settings_.flag("hessian.mlp") ? 4 * study.shape.width : 0;
-  study.shape.depth = depth_;
-  study.shape.scores = kind == "linear" ? decoder::Scores::linear : decoder::Scores::softmax;
-  study.shape.residual = settings_.real("hessian.residual");
-  if (kind.ends_with("_norm")) study.shape.norm_epsilon = 1e-5;
-  if (kind == "softmax_post_norm") study.shape.norm_place = decoder::NormPlace::behind;
-  study.loss = settings_.word("hessian.loss") == "squared_error" ? decoder::LogitLoss::squared_error
-                                                                 : decoder::LogitLoss::cross_entropy;
-  study.sequences = settings_.count("hessian.sequences");
-  if (scaling_) study.probes = settings_.count("hessian.norm_probes");
-  study.seed = static_cast<std::uint64_t>(seed);
-  return study;
-}
-
 void LayerStudy::begin(StudyRecord& record) {
-  record.seeds(seeds_);
+  record.seeds(plan_.seeds);
   record.axis(layered::weight_matrix, 1, static_cast<long>(weights));
-  if (scaling_) {
-    record.axis(layered::sigma, sigmas_);
-    record.axis(axes::layer, 1, depth_);
+  if (plan_.follows_norms()) {
+    record.axis(layered::sigma, plan_.sigmas);
+    record.axis(axes::layer, 1, plan_.common.shape.depth);
   } else {
     record.axis(layered::entry_size, {edges_.begin(), edges_.end() - 1});
   }
 }
 
 void LayerStudy::measure(const Place& place, Results& to) {
-  const auto study = study_of(place.group, seeds_[place.along(axes::seed)]);
-  if (scaling_)
-    norms(place.group, study, sigmas_[place.along(layered::sigma)], to);
+  const auto study = plan_.study_of(place.group, plan_.seeds[place.along(axes::seed)]);
+  if (plan_.follows_norms())
+    norms(place.group, study, plan_.sigmas[place.along(layered::sigma)], to);
   else
     entries(study, to);
 }
@@ -197,7 +181,8 @@ void LayerStudy::norms(const std::string& kind, const decoder::LayerStudy& study
 }
 
 Index LayerStudy::weights_of_decoder() const {
-  const auto blocks = decoder::parameter_blocks(study_of(kinds_.front(), seeds_.front()).shape);
+  const auto blocks =
+      decoder::parameter_blocks(plan_.study_of(plan_.kinds.front(), plan_.seeds.front()).shape);
   return blocks.back().begin + blocks.back().size();
 }
 
@@ -208,7 +193,7 @@ bool LayerStudy::add_heat_map(const std::string& kind, RunFrame& frame, Progress
   // Every rank takes consecutive rows and as many rounds as the others.
   const Index first = all * rank / ranks, end = all * (rank + 1) / ranks;
   const Index most = (all + ranks - 1) / ranks;
-  const auto study = study_of(kind, seeds_.front());
+  const auto study = plan_.study_of(kind, plan_.seeds.front());
   std::vector<float> mine;
   for (Index from = 0; from < most; from += rows_at_once) {
     if (frame.asked_to_stop()) return false;
@@ -234,13 +219,13 @@ bool LayerStudy::add_heat_map(const std::string& kind, RunFrame& frame, Progress
 
 bool LayerStudy::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
   Study::conclude(found, frame, record);
-  if (!heat_map_) return true;
+  if (!plan_.heat_map) return true;
   const auto all = static_cast<long>(weights_of_decoder());
   record.axis(layered::parameter, 1, all);
   record.axis(layered::other_parameter, 1, all);
-  Progress progress = frame.progress(static_cast<double>(kinds_.size()), "heat maps");
+  Progress progress = frame.progress(static_cast<double>(plan_.kinds.size()), "heat maps");
   double done = 0;
-  for (const auto& kind : kinds_)
+  for (const auto& kind : plan_.kinds)
     if (!add_heat_map(kind, frame, progress, done, record)) {
       progress.finish();
       return false;
@@ -252,7 +237,7 @@ bool LayerStudy::conclude(const Findings& found, RunFrame& frame, StudyRecord& r
 std::string LayerStudy::summary(const Findings& found) const {
   // An infinite number alone does not show overflow, since the logarithms of entries that are zero are
   // infinite, too; it shows in a NaN or in a norm.
-  const auto bad = [this](double x) { return scaling_ ? !std::isfinite(x) : std::isnan(x); };
+  const auto bad = [this](double x) { return plan_.follows_norms() ? !std::isfinite(x) : std::isnan(x); };
   std::size_t overflown = 0;
   std::string first;
   for (std::size_t k = 0; k < found.count(); ++k) {
@@ -267,23 +252,148 @@ std::string LayerStudy::summary(const Findings& found) const {
 
 }  // namespace
 
-std::vector<io::Variable> layer_study_coordinates() {
-  return {layered::weight_matrix, layered::sigma,     axes::layer,
-          layered::entry_size,    layered::parameter, layered::other_parameter};
+decoder::LayerStudy LayerPlan::study_of(const std::string& kind, long seed) const {
+  auto study = common;
+  study.shape.scores = kind == "linear" ? decoder::Scores::linear : decoder::Scores::softmax;
+  if (kind.ends_with("_norm")) study.shape.norm_epsilon = 1e-5;
+  if (kind == "softmax_post_norm") study.shape.norm_place = decoder::NormPlace::behind;
+  study.seed = static_cast<std::uint64_t>(seed);
+  return study;
 }
 
-std::vector<io::Variable> layer_study_measures() {
-  std::vector<io::Variable> measures;
-  for (const auto& part : hessian_parts)
-    for (const auto& one : {layered::entry_share, layered::median_entry, layered::largest_entries,
-                            layered::layer_norm, layered::matrix_norm})
-      measures.push_back(hessian::variables::of_part(part, one));
-  return measures;
+namespace {
+
+/// Settings of both studies.
+LayerPlan common_layer_plan_of(const Settings& settings) {
+  LayerPlan plan{.kinds = settings.words("hessian.layers"), .seeds = settings.integers("hessian.seeds")};
+  auto& shape = plan.common.shape;
+  shape.width = settings.integer("hessian.width");
+  shape.hidden = settings.flag("hessian.mlp") ? 4 * shape.width : 0;
+  shape.residual = settings.real("hessian.residual");
+  plan.common.loss = settings.word("hessian.loss") == "squared_error" ? decoder::LogitLoss::squared_error
+                                                                      : decoder::LogitLoss::cross_entropy;
+  plan.common.sequences = settings.count("hessian.sequences");
+  return plan;
 }
 
-std::unique_ptr<Experiment> make_layer_study(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<LayerStudy>(s, comm); });
+}  // namespace
+
+LayerPlan layer_blocks_plan_of(const Settings& settings) {
+  auto plan = common_layer_plan_of(settings);
+  plan.heat_map = settings.flag("hessian.heat_map");
+  return plan;
+}
+
+LayerPlan layer_scaling_plan_of(const Settings& settings) {
+  auto plan = common_layer_plan_of(settings);
+  plan.sigmas = settings.reals("hessian.sigmas");
+  plan.common.shape.depth = settings.count("hessian.depth");
+  plan.common.probes = settings.count("hessian.norm_probes");
+  return plan;
+}
+
+namespace {
+
+const std::string attention_kinds =
+    "kinds of layers: softmax, linear (attention whose weights are the logits), softmax_pre_norm (LayerNorm "
+    "before attention, MLP and unembedding), softmax_post_norm (LayerNorm after both sums)";
+
+/// Declares the keys of decoder, loss and seeds; `kinds` are the layers that there are, `doc` tells them apart.
+void declare_layers(Options& options, const std::vector<std::string>& kinds, const std::string& doc) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "hessian.layers",
+           .fallback = std::vector<std::string>{"softmax", "linear"},
+           .doc = doc,
+           .choices = kinds,
+           .not_empty = true});
+  declare({.name = "hessian.seeds",
+           .fallback = std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+           .doc = "seeds of data and weights",
+           .minimum = 0,
+           .maximum = std::numeric_limits<int>::max(),
+           .not_empty = true});
+  declare({.name = "hessian.width",
+           .fallback = 16L,
+           .doc = "width of the decoder and of its one head",
+           .minimum = 1});
+  declare(
+      {.name = "hessian.sequences",
+       .fallback = 64L,
+       .doc =
+           "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
+       .minimum = 1});
+  declare({.name = "hessian.mlp", .fallback = true, .doc = "give each layer an MLP of four times the width"});
+  declare({.name = "hessian.residual",
+           .fallback = 1.0,
+           .doc = "factor of the residual connection around attention"});
+  declare({.name = "hessian.loss",
+           .fallback = std::string("cross_entropy"),
+           .doc = "cross entropy of the next token, or squared error to the one-hot of the current token",
+           .choices = {"cross_entropy", "squared_error"}});
+}
+
+}  // namespace
+
+void declare_hessian_blocks(Options& options) {
+  declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm"}, attention_kinds);
+  options.declare({.name = "hessian.heat_map",
+                   .fallback = false,
+                   .doc =
+                       "also store the sizes of all entries of the Hessian, for the first seed of each kind "
+                       "of layer: a number of 4 bytes for each pair of weights of the decoder"});
+  declare_study_run(options, "hessian.h5");
+}
+
+void declare_hessian_scaling(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", linear_mlp},
+                 attention_kinds +
+                     ", linear_mlp (matrices without activation and a squared-error loss, "
+                     "whatever hessian.mlp, .residual and .loss are)");
+  declare({.name = "hessian.sigmas",
+           .fallback = std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
+           .doc = "standard deviations of the embeddings",
+           .minimum = 1e-100,
+           .maximum = 1e100,
+           .not_empty = true});
+  declare({.name = "hessian.depth",
+           .fallback = 1L,
+           .doc = "number of layers; norms are exact for one layer, estimated for more",
+           .unit = "layers",
+           .minimum = 1});
+  declare({.name = "hessian.norm_probes",
+           .fallback = 20L,
+           .doc = "number of random vectors for each norm with more than one layer",
+           .minimum = 1});
+  declare_study_run(options, "hessian.h5");
+}
+
+void describe_hessian_blocks(io::Description& description) {
+  const std::string group = hessian::variables::group;
+  study::describe(
+      description, group,
+      {{layered::weight_matrix, layered::entry_size, layered::parameter, layered::other_parameter},
+       {},
+       {hessian::variables::blocks, layered::block_sizes},
+       entry_measures()});
+  description.variables(names::in(names::in(names::analysis, group), "<model>"), {layered::heat_map});
+}
+
+void describe_hessian_scaling(io::Description& description) {
+  study::describe(description, hessian::variables::group,
+                  {{layered::weight_matrix, layered::sigma, axes::layer}, {}, {}, norm_measures()});
+}
+
+std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context) {
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
+  });
+}
+
+std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context) {
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
+  });
 }
 
 }  // namespace fluxformer

@@ -1,19 +1,45 @@
 #pragma once
 
-// `hessian` with hessian.study = blocks or scaling: the attention layers of a small decoder that adds numbers
-// (analysis/decoder/decoder.hpp), with random weights from several seeds. Places: kind of layer, seed and,
-// where norms are followed, size of the embeddings.
+// `hessian_blocks` and `hessian_scaling`: the attention layers of a small decoder that adds numbers
+// (analysis/decoder/decoder.hpp), with random weights from several seeds. `hessian_blocks` measures the sizes of
+// the entries of the Hessian's blocks, `hessian_scaling` how their norms grow with the size of the embeddings.
+// Places: kind of layer, seed and, where norms are followed, size of the embeddings.
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "analysis/decoder/layer_measures.hpp"
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
 
-/// Variables and coordinates of the files of these studies, beside the seeds.
-std::vector<io::Variable> layer_study_measures();
-std::vector<io::Variable> layer_study_coordinates();
-/// Makes the experiment. Collective; throws BadInput (agreed).
-std::unique_ptr<Experiment> make_layer_study(const Settings& settings, const RunContext& context);
+/// Settings of a study of layers.
+struct LayerPlan {
+  std::vector<std::string> kinds;  ///< kinds of layers: softmax, linear, ...
+  std::vector<long> seeds;
+  decoder::LayerStudy common = {};  ///< decoder, loss and effort, before the kind and the seed are known
+  bool heat_map = false;            ///< store the whole Hessian of the first seed of each kind, too
+  /// Sizes of the embeddings for which norms are measured; empty: sizes of the entries are measured.
+  std::vector<double> sigmas = {};
+
+  bool follows_norms() const { return !sigmas.empty(); }
+  /// Decoder of a kind, with weights and data of a seed.
+  decoder::LayerStudy study_of(const std::string& kind, long seed) const;
+};
+
+/// The plan of `hessian_blocks` or `hessian_scaling`. Throws BadInput for a number that is too large.
+LayerPlan layer_blocks_plan_of(const Settings& settings);
+LayerPlan layer_scaling_plan_of(const Settings& settings);
+
+/// Registry entries (ExperimentEntry): the keys, the contents of the files, and the runs. The make_ functions
+/// are collective and throw BadInput (agreed).
+void declare_hessian_blocks(Options& options);
+void declare_hessian_scaling(Options& options);
+void describe_hessian_blocks(io::Description& description);
+void describe_hessian_scaling(io::Description& description);
+std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context);
+std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

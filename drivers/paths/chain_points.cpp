@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <sstream>
+#include <utility>
 
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_posterior.hpp"
@@ -65,23 +66,25 @@ PosteriorChain chain_of(const Findings& found, std::size_t place, const PathNetw
 
 }  // namespace
 
-ChainPoints::ChainPoints(const Settings& settings, PathTasks& tasks, const TheoryPoints& theory)
-    : tasks_(tasks),
-      theory_(theory),
-      samplers_(settings.words("paths.samplers")),
-      chains_(static_cast<std::size_t>(settings.count("paths.chains"))),
-      plan_{.warm_up = settings.count("paths.warm_up"), .draws = settings.count("paths.samples")},
-      leapfrog_(settings.count("paths.leapfrog")),
-      walk_(settings.count("paths.walk")) {
-  const auto& asked = settings.reals("paths.sampled_widths");
+SamplerPlan sampler_plan_of(const Settings& settings) {
+  return {.samplers = settings.words("paths.samplers"),
+          .widths = settings.reals("paths.sampled_widths"),
+          .chains = settings.count("paths.chains"),
+          .chain = {.warm_up = settings.count("paths.warm_up"), .draws = settings.count("paths.samples")},
+          .leapfrog = settings.count("paths.leapfrog"),
+          .walk = settings.count("paths.walk")};
+}
+
+ChainPoints::ChainPoints(SamplerPlan plan, PathTasks& tasks, const TheoryPoints& theory)
+    : plan_(std::move(plan)), tasks_(tasks), theory_(theory) {
+  const auto& asked = plan_.widths;
   for (std::size_t w = 0; w + 1 < theory.widths().size(); ++w)
     if (asked.empty() || std::ranges::count(asked, theory.widths()[w]) > 0) sampled_.push_back(w);
   if (sampled_.size() < asked.size())
-    throw BadInput("paths.sampled_widths = " + value_text(settings.value("paths.sampled_widths")) +
-                   ": each must be one of paths.widths");
+    throw BadInput("paths.sampled_widths = " + value_text(asked) + ": each must be one of paths.widths");
   for (const auto w : sampled_) {  // a width that cannot be drawn is refused here, not after an hour
     const auto network = network_of_width(tasks.heads(), theory.widths()[w]);
-    for (const auto& sampler : samplers_)
+    for (const auto& sampler : plan_.samplers)
       if (sampler == order_sampler)
         NestedWishart{network};
       else
@@ -94,8 +97,8 @@ std::vector<Place> ChainPoints::places() const {
   for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
     for (std::size_t w = 0; w < sampled_.size(); ++w)
       for (std::size_t s = 0; s < tasks_.seeds().size(); ++s)
-        for (const auto& sampler : samplers_)
-          for (std::size_t chain = 0; chain < chains_; ++chain) {
+        for (const auto& sampler : plan_.samplers)
+          for (std::size_t chain = 0; chain < chain_count(); ++chain) {
             std::ostringstream name;
             name << sampler << ", T = " << theory_.temperatures()[t] << ", N = " << width(w) << ", seed "
                  << tasks_.seeds()[s] << ", chain " << chain + 1;
@@ -114,14 +117,14 @@ std::size_t ChainPoints::first_of(const Kind& kind) const {
       theory_.temperatures().size() * theory_.widths().size() * tasks_.seeds().size();
   return of_theory +
          (((kind.temperature * sampled_.size() + kind.width) * tasks_.seeds().size() + kind.seed) *
-              samplers_.size() +
+              plan_.samplers.size() +
           kind.sampler) *
-             chains_;
+             chain_count();
 }
 
-ChainPlan ChainPoints::plan(const Place& place) const {
-  auto plan = plan_;
-  plan.steps = place.group == weights_sampler ? leapfrog_ : walk_;
+ChainPlan ChainPoints::chain_plan(const Place& place) const {
+  auto plan = plan_.chain;
+  plan.steps = place.group == weights_sampler ? plan_.leapfrog : plan_.walk;
   // The seed depends on the values, not on their places in the lists: a chain is the same in any deck that
   // asks for it.
   const double temperature = theory_.temperatures()[place.along(stored::temperature)],
@@ -140,8 +143,8 @@ void ChainPoints::measure(const Place& place, Results& to) {
   const auto network = network_of_width(tasks_.heads(), theory_.widths()[place.along(stored::width)]);
   const PosteriorTarget posterior{network, theory.task().train, theory.kernels(),
                                   theory_.temperatures()[place.along(stored::temperature)]};
-  const auto chain = place.group == weights_sampler ? weight_chain(posterior, plan(place))
-                                                    : order_chain(posterior, plan(place));
+  const auto chain = place.group == weights_sampler ? weight_chain(posterior, chain_plan(place))
+                                                    : order_chain(posterior, chain_plan(place));
   std::vector<double> traces;
   for (const auto& trace : chain.traces) traces.insert(traces.end(), trace.begin(), trace.end());
   to.put(stored::trace, std::move(traces));
@@ -160,11 +163,11 @@ std::vector<io::Variable> ChainPoints::kept() const {
 
 double ChainPoints::bytes() const {
   // Traces, U_l and input weights of all chains; the few other numbers do not count.
-  const double of_chain = drawn_quantities * static_cast<double>(plan_.draws) +
+  const double of_chain = drawn_quantities * static_cast<double>(plan_.chain.draws) +
                           static_cast<double>(tasks_.heads().size()) * tasks_.paths() * tasks_.paths() +
                           static_cast<double>(tasks_.paths()) * tasks_.dimension();
   double all = of_chain * static_cast<double>(places().size());
-  if (std::ranges::count(samplers_, weights_sampler) > 0) {
+  if (std::ranges::count(plan_.samplers, weights_sampler) > 0) {
     const double n = width(sampled_.size() - 1);
     double weights = n * (tasks_.dimension() + 1.0);
     for (const int heads : tasks_.heads()) weights += heads * n * n;
@@ -176,8 +179,8 @@ double ChainPoints::bytes() const {
 
 std::string ChainPoints::describe() const {
   std::ostringstream text;
-  text << "; " << chains_ << " chain(s) of " << plan_.draws << " draws with each of ";
-  for (std::size_t s = 0; s < samplers_.size(); ++s) text << (s > 0 ? ", " : "") << samplers_[s];
+  text << "; " << chain_count() << " chain(s) of " << plan_.chain.draws << " draws with each of ";
+  for (std::size_t s = 0; s < plan_.samplers.size(); ++s) text << (s > 0 ? ", " : "") << plan_.samplers[s];
   text << " at N =";
   for (std::size_t w = 0; w < sampled_.size(); ++w) text << (w > 0 ? ", " : " ") << width(w);
   return text.str();
@@ -186,17 +189,17 @@ std::string ChainPoints::describe() const {
 std::vector<PosteriorChain> ChainPoints::chains(const Kind& kind, const Findings& found) const {
   const auto network = network_of_width(tasks_.heads(), width(kind.width));
   std::vector<PosteriorChain> all;
-  all.reserve(chains_);
-  for (std::size_t chain = 0; chain < chains_; ++chain)
+  all.reserve(chain_count());
+  for (std::size_t chain = 0; chain < chain_count(); ++chain)
     all.push_back(chain_of(found, first_of(kind) + chain, network, tasks_.dimension()));
   return all;
 }
 
 std::string ChainPoints::summary(const Findings& found) const {
   std::ostringstream text;
-  for (std::size_t s = 0; s < samplers_.size(); ++s) {
+  for (std::size_t s = 0; s < plan_.samplers.size(); ++s) {
     double worst = 0;
-    text << "\n  " << samplers_[s] << ':';
+    text << "\n  " << plan_.samplers[s] << ':';
     for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
       for (std::size_t w = 0; w < sampled_.size(); ++w) {
         std::vector<double> accuracies;
@@ -219,9 +222,9 @@ std::string ChainPoints::summary(const Findings& found) const {
 }
 
 void ChainPoints::begin(StudyRecord& record) const {
-  record.axis(stored::chain, 1, static_cast<long>(chains_));
+  record.axis(stored::chain, 1, static_cast<long>(chain_count()));
   record.axis(stored::quantity, 0, static_cast<long>(drawn_quantities) - 1);
-  record.axis(stored::draw, 1, plan_.draws);
+  record.axis(stored::draw, 1, plan_.chain.draws);
   record.axis(stored::block, 0, static_cast<long>(tasks_.heads().size()) + 1);
   record.note("", stored::quantities, "u_a\ntr U_1\nE\ndata virial\n-ln density\n");
 }
@@ -240,7 +243,7 @@ void ChainPoints::add(const Kind& kind, const Findings& found, StudyRecord& reco
   for (const auto& chain : drawn)
     for (std::size_t k = 0; k < virials.size(); ++k)
       virials[k] += chain.virials[k] / static_cast<double>(drawn.size());
-  const Place place{.group = samplers_[kind.sampler],
+  const Place place{.group = plan_.samplers[kind.sampler],
                     .index = {{stored::temperature.name, kind.temperature},
                               {stored::width.name, w},
                               {axes::seed.name, kind.seed}}};
@@ -268,7 +271,7 @@ void ChainPoints::conclude(const Findings& found, StudyRecord& record) const {
   for (std::size_t t = 0; t < theory_.temperatures().size(); ++t)
     for (std::size_t w = 0; w < sampled_.size(); ++w)
       for (std::size_t seed = 0; seed < tasks_.seeds().size(); ++seed)
-        for (std::size_t s = 0; s < samplers_.size(); ++s)
+        for (std::size_t s = 0; s < plan_.samplers.size(); ++s)
           add({.temperature = t, .width = w, .seed = seed, .sampler = s}, found, record);
 }
 

@@ -43,13 +43,14 @@ LearnerShape shape_of(const io::ArchiveReader& file) {
 }
 
 /// Throws BadInput if sizes given in the deck differ from those of the file.
-void require_same_sizes(const Settings& settings, const LearnerShape& shape) {
-  for (const auto& [key, size] :
-       {std::pair{"paths.layers", shape.layers}, {"paths.heads", shape.heads}, {"paths.key", shape.key}})
-    if (settings.given(key) && settings.count(key) != size)
-      throw BadInput(std::string(key) + " = " + std::to_string(settings.count(key)) +
-                     ": the network of paths.attention = " + settings.word("paths.attention") + " has " +
-                     std::to_string(size));
+void require_same_sizes(const OneShotPlan& plan, const LearnerShape& shape) {
+  for (const auto& [key, size] : plan.given)
+    if (const int found = key == "paths.layers"  ? shape.layers
+                          : key == "paths.heads" ? shape.heads
+                                                 : shape.key;
+        found != size)
+      throw BadInput(key + " = " + std::to_string(size) + ": the network of paths.attention = " +
+                     plan.attention + " has " + std::to_string(found));
 }
 
 }  // namespace
@@ -58,8 +59,7 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
                                                 const std::string& images, const std::vector<long>& seeds) {
   const io::ArchiveReader file(MPI_COMM_SELF, path, purpose);
   if (!file.has(network + stored::projections.name))
-    throw BadInput(file.called() +
-                   " holds no network of attention paths: it must come from paths.study = train");
+    throw BadInput(file.called() + " holds no network of attention paths: it must come from paths_train");
   const std::string group(network, 0, network.rfind('/', network.size() - 2));
   if (file.text(stored::images, group) != images)
     throw BadInput(file.called() + " was trained on " + file.text(stored::images, group) +
@@ -88,31 +88,69 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
   return all;
 }
 
-LearnerShape learner_shape(const Settings& settings, int width) {
-  return {.dimension = one_shot_dimension,
-          .tokens = one_shot_tokens,
-          .width = width,
-          .layers = settings.count("paths.layers"),
-          .heads = settings.count("paths.heads"),
-          .key = settings.count("paths.key")};
+void declare_one_shot(Options& options) {
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "paths.images",
+           .fallback = std::string("omniglot"),
+           .doc = "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
+                  "built-in digits, 2 to 5 for training, 6 and 7 for validation, 8 and 9 for the test",
+           .choices = {"omniglot", "digits"}});
+  declare({.name = "paths.foreign",
+           .fallback = std::string("digits"),
+           .doc = "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
+           .choices = {"digits", "mnist"}});
+  declare({.name = "data.directory",
+           .fallback = std::string(),
+           .doc = "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
+                  "omniglot and mnist",
+           .role = Role::free});
+  declare({.name = "paths.layers",
+           .fallback = 2L,
+           .doc = "number of layers of a network that is trained, or whose attention is random",
+           .minimum = 1,
+           .maximum = 8});
+  declare({.name = "paths.key",
+           .fallback = 32L,
+           .doc = "number of components G of a query and of a key",
+           .minimum = 1,
+           .maximum = 4096});
 }
 
-OneShotSource::OneShotSource(const Settings& settings, const std::vector<long>& seeds)
-    : pools_(one_shot_pools(settings.word("paths.images"), settings.word("paths.foreign"),
-                            settings.word("data.directory"),
-                            static_cast<std::uint64_t>(settings.integer("run.seed")))),
-      random_(learner_shape(settings, 1)) {
+OneShotPlan one_shot_plan_of(const Settings& settings) {
+  return {.images = settings.word("paths.images"),
+          .foreign = settings.word("paths.foreign"),
+          .directory = settings.word("data.directory"),
+          .images_seed = static_cast<std::uint64_t>(settings.integer("run.seed")),
+          .random = {.dimension = one_shot_dimension,
+                     .tokens = one_shot_tokens,
+                     .width = 1,
+                     .layers = settings.count("paths.layers"),
+                     .heads = settings.count("paths.heads"),
+                     .key = settings.count("paths.key")}};
+}
+
+OneShotPlan one_shot_plan_with_attention(const Settings& settings) {
+  auto plan = one_shot_plan_of(settings);
   const auto& file = settings.word("paths.attention");
+  if (file.empty() || file == "random") return plan;
   std::error_code not_there;
-  if (file != "random" && std::filesystem::equivalent(file, settings.word("output.file"), not_there))
+  if (std::filesystem::equivalent(file, settings.word("output.file"), not_there))
     throw BadInput("paths.attention = " + file + ": is output.file, too, which would replace the network");
-  if (file != "random")
-    trained_ = read_trained_paths(file, "paths.attention = ", settings.word("paths.images"), seeds);
-  if (!trained_.empty()) require_same_sizes(settings, trained_.begin()->second.shape);
+  plan.attention = file;
+  for (const char* key : {"paths.layers", "paths.heads", "paths.key"})
+    if (settings.given(key)) plan.given.emplace_back(key, settings.count(key));
+  return plan;
+}
+
+OneShotSource::OneShotSource(const OneShotPlan& plan, const std::vector<long>& seeds)
+    : pools_(one_shot_pools(plan.images, plan.foreign, plan.directory, plan.images_seed)),
+      random_(plan.random) {
+  if (!plan.attention.empty())
+    trained_ = read_trained_paths(plan.attention, "paths.attention = ", plan.images, seeds);
+  if (!trained_.empty()) require_same_sizes(plan, trained_.begin()->second.shape);
   const auto& shape = trained_.empty() ? random_ : trained_.begin()->second.shape;
   heads_.assign(static_cast<std::size_t>(shape.layers), shape.heads);
-  name_ = "one-shot " + settings.word("paths.images") + ", " + (trained_.empty() ? "random" : "trained") +
-          " attention";
+  name_ = "one-shot " + plan.images + ", " + (trained_.empty() ? "random" : "trained") + " attention";
 }
 
 std::uint64_t OneShotSource::digest() const {

@@ -1,10 +1,11 @@
 #pragma once
 
-// The source of the one-shot task in a deck: its images, and where queries and keys come from.
+// The source of the one-shot task: its images, and where queries and keys come from.
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/paths/frozen_attention.hpp"
@@ -14,7 +15,24 @@
 
 namespace fluxformer {
 
-/// The network of one seed in a file of `paths.study = train`.
+/// Settings of the one-shot task.
+struct OneShotPlan {
+  std::string images, foreign, directory;  ///< of one_shot_pools
+  std::uint64_t images_seed = 1;           ///< of one_shot_pools
+  paths::LearnerShape random;  ///< sizes of a network with random queries and keys; its width is still 1
+  std::string attention = {};  ///< file of trained networks; empty: queries and keys are random
+  /// Sizes that the deck names, which must be those of the file: key and size.
+  std::vector<std::pair<std::string, int>> given = {};
+};
+
+/// Declares the keys of images and sizes, but for paths.heads.
+void declare_one_shot(Options& options);
+/// The plan with random queries and keys.
+OneShotPlan one_shot_plan_of(const Settings& settings);
+/// The plan with those of paths.attention. Throws BadInput, on this rank, if the output would replace that file.
+OneShotPlan one_shot_plan_with_attention(const Settings& settings);
+
+/// The network of one seed in a file of `paths_train`.
 struct TrainedPaths {
   paths::LearnerShape shape;
   std::vector<double> weights;  ///< laid out by LearnerWeights
@@ -30,7 +48,7 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
 class OneShotSource {
  public:
   /// Reads files on this rank. Throws BadInput.
-  OneShotSource(const Settings& settings, const std::vector<long>& seeds);
+  OneShotSource(const OneShotPlan& plan, const std::vector<long>& seeds);
 
   const paths::OneShotPools& pools() const { return pools_; }
   /// Heads of each layer, H_1 .. H_L.
@@ -51,8 +69,5 @@ class OneShotSource {
   std::vector<int> heads_;
   std::string name_;
 };
-
-/// Sizes of a network by `width` (1 where there is none), paths.layers, .heads and .key.
-paths::LearnerShape learner_shape(const Settings& settings, int width);
 
 }  // namespace fluxformer

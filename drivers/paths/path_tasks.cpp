@@ -1,11 +1,14 @@
 #include "drivers/paths/path_tasks.hpp"
 
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "analysis/paths/one_shot_task.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "analysis/paths/surrogate_task.hpp"
 #include "base/error.hpp"
+#include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
 namespace {
@@ -35,7 +38,79 @@ std::optional<double> noise_of(const Settings& settings) {
   }
 }
 
+void declare_markov(Options& options) {
+  options.declare({.name = "paths.variant",
+                   .fallback = std::string("four_paths"),
+                   .doc = "four_paths: two heads in each layer, one of which has random weights; two_paths: "
+                          "two heads in the first layer and one in the second",
+                   .choices = {"four_paths", "two_paths"}});
+  options.declare({.name = "paths.draws",
+                   .fallback = std::vector<long>{},
+                   .doc = "seeds of the training examples, of the test examples, of the heads of layer 1 and "
+                          "of those of layer 2 (published: 27, 59, 147, 247), instead of s, s + 100, s + "
+                          "200, s + 300 for each seed s of paths.seeds; empty: those of paths.seeds",
+                   .minimum = 0,
+                   .maximum = std::numeric_limits<int>::max()});
+}
+
+void declare_seeds(Options& options) {
+  options.declare({.name = "paths.seeds",
+                   .fallback = std::vector<long>{},
+                   .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
+                   .minimum = 0,
+                   .maximum = std::numeric_limits<int>::max()});
+  options.declare(seed_option("seed of the task, unless there are paths.seeds"));
+}
+
+Option heads_option(const std::string& doc) {
+  return {.name = "paths.heads", .fallback = 4L, .doc = doc, .minimum = 1, .maximum = 32};
+}
+
 }  // namespace
+
+void declare_path_task(Options& options) {
+  options.declare(
+      {.name = "paths.task",
+       .fallback = std::string("markov"),
+       .doc = "markov: tell hidden Markov chains that stay in their state from those that leave it; "
+              "surrogate: tell which of two prototypes of random features is shown again; one_shot: the "
+              "same with drawings of characters",
+       .choices = {"markov", "surrogate", "one_shot"}});
+  options.declare_when(When{"paths.task", "markov"}, declare_markov);
+  options.declare_when(When{"paths.task", "one_shot"}, [](Options& one_shot) {
+    declare_one_shot(one_shot);
+    one_shot.declare({.name = "paths.attention",
+                      .fallback = std::string("random"),
+                      .doc =
+                          "file written by paths_train, whose queries and keys are used for the same seeds; "
+                          "random: queries and keys are drawn"});
+  });
+  options.declare_when(When{"paths.task", {"surrogate", "one_shot"}}, [](Options& with_heads) {
+    with_heads.declare(
+        heads_option("number of heads in each layer; for the surrogate task one head is made "
+                     "for the task, and the others are random"));
+  });
+  options.declare_when(When{"paths.task", {"markov", "surrogate"}}, [](Options& with_noise) {
+    with_noise.declare(
+        {.name = "paths.noise",
+         .fallback = std::string("published"),
+         .doc = "standard deviation of the noise: for markov outside the plane of the two states "
+                "(published: 1 with four paths, 5 with two), for surrogate in the features, whose own "
+                "standard deviation is 1 (published: 0.8)"});
+  });
+  declare_seeds(options);
+}
+
+void declare_one_shot_task(Options& options) {
+  options.declare({.name = "paths.task",
+                   .fallback = std::string("one_shot"),
+                   .doc = "one_shot: tell which of two drawings of characters is shown again; there are "
+                          "trained networks for no other task",
+                   .choices = {"one_shot"}});
+  declare_one_shot(options);
+  options.declare(heads_option("number of heads in each layer"));
+  declare_seeds(options);
+}
 
 std::vector<long> path_seeds(const Settings& settings) {
   auto seeds = settings.integers("paths.seeds");
@@ -43,37 +118,56 @@ std::vector<long> path_seeds(const Settings& settings) {
   return seeds;
 }
 
-PathTasks::PathTasks(const Settings& settings, MPI_Comm together)
-    : settings_(settings),
-      together_(together),
-      seeds_(path_seeds(settings)),
-      noise_(noise_of(settings)),
-      examples_(settings.count("paths.examples")),
-      test_examples_(settings.count("paths.test_examples")),
-      share_(share_of(together, examples_)) {
-  if (settings.word("paths.task") == "markov") {
+PathTaskPlan path_task_plan_of(const Settings& settings) {
+  PathTaskPlan plan{.seeds = path_seeds(settings),
+                    .examples = settings.count("paths.examples"),
+                    .test_examples = settings.count("paths.test_examples"),
+                    .task = {}};
+  const auto& task = settings.word("paths.task");
+  if (task == "one_shot") {
+    plan.task = one_shot_plan_with_attention(settings);
+  } else if (task == "surrogate") {
+    plan.task = SurrogatePlan{.heads = settings.count("paths.heads"), .noise = noise_of(settings)};
+  } else {
     const bool four = settings.word("paths.variant") == "four_paths";
-    name_ = four ? "markov, four paths" : "markov, two paths";
-    heads_ = four ? std::vector<int>{2, 2} : std::vector<int>{2, 1};
-    parts_ = {{"good", {{0}, {0}}}, {"good and denoising", {{0, 1}, {0}}}};
-    draws_ = draws_of(settings);
-    if (!draws_.empty() && seeds_.size() > 1)
+    MarkovPlan markov{.variant = four ? MarkovVariant::four_paths : MarkovVariant::two_paths,
+                      .draws = draws_of(settings),
+                      .noise = noise_of(settings)};
+    if (!markov.draws.empty() && plan.seeds.size() > 1)
       throw BadInput(
           "paths.draws names the seeds of a single task: paths.seeds must be one number beside it");
-  } else if (settings.word("paths.task") == "one_shot") {
-    one_shot_.emplace(settings, seeds_);
-    name_ = one_shot_->name();
-    dimension_ = one_shot_dimension;
-    heads_ = one_shot_->heads();
-    further_ = {one_shot_->pools().validation.name(), one_shot_->pools().foreign.name()};
-  } else {
-    const int heads = settings.count("paths.heads");
-    name_ = "surrogate";
-    dimension_ = SurrogateSettings{}.dimension();
-    heads_ = {heads, heads};
-    parts_ = {{"good", {{0}, {0}}}};
-    if (heads > 1) parts_.push_back({"random", {{1}, {1}}});
+    plan.task = std::move(markov);
   }
+  return plan;
+}
+
+PathTasks::PathTasks(PathTaskPlan plan, MPI_Comm together)
+    : plan_(std::move(plan)), together_(together), share_(share_of(together, plan_.examples)) {
+  std::visit([this](const auto& task) { set_up(task); }, plan_.task);
+}
+
+void PathTasks::set_up(const MarkovPlan& plan) {
+  const bool four = plan.variant == MarkovVariant::four_paths;
+  name_ = four ? "markov, four paths" : "markov, two paths";
+  dimension_ = markov_dimension;
+  heads_ = four ? std::vector<int>{2, 2} : std::vector<int>{2, 1};
+  parts_ = {{"good", {{0}, {0}}}, {"good and denoising", {{0, 1}, {0}}}};
+}
+
+void PathTasks::set_up(const SurrogatePlan& plan) {
+  name_ = "surrogate";
+  dimension_ = SurrogateSettings{}.dimension();
+  heads_ = {plan.heads, plan.heads};
+  parts_ = {{"good", {{0}, {0}}}};
+  if (plan.heads > 1) parts_.push_back({"random", {{1}, {1}}});
+}
+
+void PathTasks::set_up(const OneShotPlan& plan) {
+  one_shot_.emplace(plan, plan_.seeds);
+  name_ = one_shot_->name();
+  dimension_ = one_shot_dimension;
+  heads_ = one_shot_->heads();
+  further_ = {one_shot_->pools().validation.name(), one_shot_->pools().foreign.name()};
 }
 
 int PathTasks::paths() const {
@@ -81,14 +175,14 @@ int PathTasks::paths() const {
 }
 
 void PathTasks::describe(StudyRecord& record) {
-  const auto& task = task_of(seeds_.front());
+  const auto& task = task_of(plan_.seeds.front());
   std::string heads;
   for (const int count : heads_) heads += (heads.empty() ? "" : ", ") + std::to_string(count);
   record.note("", variables::task, name_);
   record.note("", variables::path_names, as_lines(task.path_names));
   record.note("", variables::heads, heads);
   record.note("", variables::dimension, static_cast<long>(task.dimension));
-  record.note("", variables::train_examples, static_cast<long>(examples_));
+  record.note("", variables::train_examples, static_cast<long>(plan_.examples));
   if (!parts_.empty()) {
     std::vector<std::string> names;
     names.reserve(parts_.size());
@@ -103,43 +197,48 @@ void PathTasks::describe(StudyRecord& record) {
 }
 
 double PathTasks::kernel_bytes() const {
-  return paths::kernel_bytes(examples_, paths(), dimension_, share_.ranks);
+  return paths::kernel_bytes(plan_.examples, paths(), dimension_, share_.ranks);
 }
 
-PathTask PathTasks::make(long seed) const {
-  if (one_shot_)
-    return one_shot_task(one_shot_->pools(), one_shot_->attention(seed),
-                         {.examples = examples_,
-                          .test_examples = test_examples_,
-                          .seed = static_cast<std::uint64_t>(seed),
-                          .share = share_});
-  if (settings_.word("paths.task") == "surrogate") {
-    SurrogateSettings of;
-    of.heads = heads_.front();
-    if (noise_) of.noise = *noise_;
-    of.examples = examples_;
-    of.test_examples = test_examples_;
-    of.seeds = surrogate_seeds(seed);
-    of.share = share_;
-    return surrogate_task(of);
-  }
-  auto of = published_markov(heads_.back() == 2 ? MarkovVariant::four_paths : MarkovVariant::two_paths);
-  if (noise_) of.noise.perpendicular = *noise_;
-  of.examples = examples_;
-  of.test_examples = test_examples_;
+PathTask PathTasks::make(const OneShotPlan&, long seed) const {
+  return one_shot_task(one_shot_->pools(), one_shot_->attention(seed),
+                       {.examples = plan_.examples,
+                        .test_examples = plan_.test_examples,
+                        .seed = static_cast<std::uint64_t>(seed),
+                        .share = share_});
+}
+
+PathTask PathTasks::make(const SurrogatePlan& plan, long seed) const {
+  SurrogateSettings of;
+  of.heads = plan.heads;
+  if (plan.noise) of.noise = *plan.noise;
+  of.examples = plan_.examples;
+  of.test_examples = plan_.test_examples;
+  of.seeds = surrogate_seeds(seed);
+  of.share = share_;
+  return surrogate_task(of);
+}
+
+PathTask PathTasks::make(const MarkovPlan& plan, long seed) const {
+  auto of = published_markov(plan.variant);
+  if (plan.noise) of.noise.perpendicular = *plan.noise;
+  of.examples = plan_.examples;
+  of.test_examples = plan_.test_examples;
   of.seeds = markov_seeds(seed);
   of.share = share_;
-  if (!draws_.empty())
-    of.seeds = {.train = static_cast<std::uint32_t>(draws_[0]),
-                .test = static_cast<std::uint32_t>(draws_[1]),
-                .layer_1 = static_cast<std::uint32_t>(draws_[2]),
-                .layer_2 = static_cast<std::uint32_t>(draws_[3])};
+  if (const auto& draws = plan.draws; !draws.empty())
+    of.seeds = {.train = static_cast<std::uint32_t>(draws[0]),
+                .test = static_cast<std::uint32_t>(draws[1]),
+                .layer_1 = static_cast<std::uint32_t>(draws[2]),
+                .layer_2 = static_cast<std::uint32_t>(draws[3])};
   return markov_task(of);
 }
 
 const PathTask& PathTasks::task_of(long seed) {
   auto& task = tasks_[seed];
-  if (!task) task = std::make_unique<PathTask>(make(seed));
+  if (!task)
+    task = std::make_unique<PathTask>(
+        std::visit([&](const auto& plan) { return make(plan, seed); }, plan_.task));
   return *task;
 }
 

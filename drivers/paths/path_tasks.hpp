@@ -1,6 +1,6 @@
 #pragma once
 
-// The task of a deck of `paths`, for each of its seeds.
+// The task of an experiment on attention paths, for each of its seeds.
 
 #include <cstdint>
 #include <functional>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "analysis/paths/markov_task.hpp"
@@ -24,29 +25,58 @@ struct NetworkPart {
   std::vector<std::vector<int>> kept;  ///< heads of each layer, 0-based
 };
 
+/// Declares the keys of a task, which is any of them, and of its seeds.
+void declare_path_task(Options& options);
+/// Declares those of experiments that know the one-shot task alone.
+void declare_one_shot_task(Options& options);
+
 /// The seeds of paths.seeds, or run.seed alone.
 std::vector<long> path_seeds(const Settings& settings);
+
+/// Settings of hidden Markov chains, and of the surrogate of one-shot classification.
+struct MarkovPlan {
+  paths::MarkovVariant variant = paths::MarkovVariant::four_paths;
+  std::vector<long> draws = {};      ///< seeds of the four draws; empty: made from the seed of the task
+  std::optional<double> noise = {};  ///< outside the plane of the states; std::nullopt: the published one
+};
+struct SurrogatePlan {
+  int heads = 4;
+  std::optional<double> noise = {};  ///< of the features; std::nullopt: the published one
+};
+
+/// Settings of a task.
+struct PathTaskPlan {
+  std::vector<long> seeds;
+  int examples = 0, test_examples = 0;
+  std::variant<MarkovPlan, SurrogatePlan, OneShotPlan> task;
+};
+
+/// The plan of the task. Throws BadInput, on this rank, for draws and noise that are none, and for a file of
+/// trained networks that the output would replace.
+PathTaskPlan path_task_plan_of(const Settings& settings);
 
 /// The tasks of a deck, made when they are asked for, and the seeds, sizes and parts that they share.
 class PathTasks {
  public:
-  /// Reads the keys of the task; `settings` is borrowed. The ranks of `together` share the examples of each
-  /// task. Throws BadInput for settings that fit no task.
-  PathTasks(const Settings& settings, MPI_Comm together);
+  /// Reads images and trained networks on this rank; throws BadInput. The ranks of `together` share the
+  /// examples of each task.
+  PathTasks(PathTaskPlan plan, MPI_Comm together);
 
   /// Ranks that share each task.
   MPI_Comm together() const { return together_; }
 
-  const std::vector<long>& seeds() const { return seeds_; }
+  const std::vector<long>& seeds() const { return plan_.seeds; }
   const std::vector<int>& heads() const { return heads_; }
   /// Number of attention paths of the network, H_1 ... H_L.
   int paths() const;
   /// Dimension D of an input token.
   int dimension() const { return dimension_; }
-  int test_examples() const { return test_examples_; }
-  int examples() const { return examples_; }
+  int test_examples() const { return plan_.test_examples; }
+  int examples() const { return plan_.examples; }
   /// Sub-networks whose Gaussian-process limit is reported for comparison.
   const std::vector<NetworkPart>& parts() const { return parts_; }
+  /// The plan of a one-shot task; null for another task.
+  const OneShotPlan* one_shot() const { return std::get_if<OneShotPlan>(&plan_.task); }
   /// True if the first path is the one that is made for the task.
   bool first_is_good() const { return !one_shot_; }
   /// Names of the further examples of a task (PathTask::further).
@@ -71,21 +101,24 @@ class PathTasks {
   std::function<Eigen::MatrixXd(int)> tokens_of(long seed) const;
 
  private:
-  paths::PathTask make(long seed) const;
+  /// Takes over names, heads and parts of a task.
+  void set_up(const MarkovPlan& plan);
+  void set_up(const SurrogatePlan& plan);
+  void set_up(const OneShotPlan& plan);
+  /// Makes the task of a seed.
+  paths::PathTask make(const MarkovPlan& plan, long seed) const;
+  paths::PathTask make(const SurrogatePlan& plan, long seed) const;
+  paths::PathTask make(const OneShotPlan& plan, long seed) const;
 
-  const Settings& settings_;
+  PathTaskPlan plan_;
   MPI_Comm together_;
+  paths::ExampleShare share_;
   std::string name_;
-  std::vector<long> seeds_;
-  std::vector<long> draws_;  // markov: four seeds, or none
   std::vector<int> heads_;
   std::vector<NetworkPart> parts_;
   std::vector<std::string> further_;
   std::optional<OneShotSource> one_shot_;
-  std::optional<double> noise_;
-  int dimension_ = paths::markov_dimension;
-  int examples_, test_examples_;
-  paths::ExampleShare share_;
+  int dimension_ = 0;
   std::map<long, std::unique_ptr<paths::PathTask>> tasks_;
   std::map<long, std::unique_ptr<paths::TaskTheory>> theories_;
 };

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "analysis/paths/learner_training.hpp"
 #include "analysis/paths/path_variables.hpp"
@@ -13,6 +14,7 @@
 #include "drivers/paths/one_shot_source.hpp"
 #include "drivers/paths/path_tasks.hpp"
 #include "drivers/study/study.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -35,21 +37,54 @@ struct LearnerCourse {
   }
 };
 
+/// Settings of a training.
+struct PathTrainingPlan {
+  std::vector<long> seeds;
+  OneShotPlan examples;
+  LearnerShape shape;
+  LearnerPlan learner;
+  long steps = 0, judge_every = 0;  ///< steps of the training, and between two evaluations
+  int judged = 0;                   ///< examples of an evaluation
+};
+
+PathTrainingPlan training_plan_of(const Settings& settings) {
+  PathTrainingPlan plan{.seeds = path_seeds(settings),
+                        .examples = one_shot_plan_of(settings),
+                        .shape = {},
+                        .learner = {.batch = settings.count("paths.batch"),
+                                    .rate = settings.real("paths.rate"),
+                                    .decay = settings.real("paths.decay")},
+                        .steps = settings.integer("paths.steps"),
+                        .judge_every = settings.integer("paths.judge_every"),
+                        .judged = settings.count("paths.judged_examples")};
+  plan.shape = plan.examples.random;
+  plan.shape.width = settings.count("paths.width");
+  return plan;
+}
+
+std::vector<io::Variable> learner_variables() {
+  return {stored::learned_loss,    stored::validation_loss, stored::validation_accuracy,
+          stored::judged_accuracy, stored::best_step,       stored::input_weights,
+          stored::projections,     stored::values,          stored::readout_weights};
+}
+
 class PathTraining final : public Study {
  public:
-  PathTraining(const Settings& settings, MPI_Comm comm)
-      : settings_(settings), comm_(comm), seeds_(path_seeds(settings)), source_(settings, seeds_) {}
+  /// Reads images on this rank; throws BadInput.
+  PathTraining(PathTrainingPlan plan, MPI_Comm comm)
+      : plan_(std::move(plan)), comm_(comm), source_(plan_.examples, plan_.seeds) {}
   /// Throws BadInput if weights and results do not fit into the memory. Collective.
   void require_memory_of_all() const {
     // Memory for weights, gradient, two moments, the best weights and floats; results.
-    const double weights = static_cast<double>(LearnerWeights(shape_).size());
-    require_memory(comm_, sizeof(double) * weights * (6 + 2 * static_cast<double>(seeds_.size())),
+    const double weights = static_cast<double>(LearnerWeights(plan_.shape).size());
+    require_memory(comm_, sizeof(double) * weights * (6 + 2 * static_cast<double>(plan_.seeds.size())),
                    "the network of paths.width, .layers, .heads and .key");
   }
   std::string describe() const override;
   std::vector<Place> places() const override;
   std::string unit() const override { return "seeds"; }
   int ranks_of_place() const override { return all_ranks; }
+  std::string root() const override { return names::in(names::analysis, stored::group); }
   std::vector<io::Variable> measures() const override { return learner_variables(); }
   void begin(StudyRecord& record) override;
   /// Trains the network of a seed and evaluates its best weights.
@@ -69,16 +104,9 @@ class PathTraining final : public Study {
   void advance();
   void put_weights(Results& to) const;
 
-  const Settings& settings_;
+  PathTrainingPlan plan_;
   MPI_Comm comm_;
-  std::vector<long> seeds_;
   OneShotSource source_;
-  LearnerShape shape_ = learner_shape(settings_, settings_.count("paths.width"));
-  LearnerPlan plan_{.batch = settings_.count("paths.batch"),
-                    .rate = settings_.real("paths.rate"),
-                    .decay = settings_.real("paths.decay")};
-  long steps_ = settings_.integer("paths.steps"), every_ = settings_.integer("paths.judge_every");
-  int judged_ = settings_.count("paths.judged_examples");
 
   // The training of the present seed.
   std::optional<OneShotExamples> training_, validation_;
@@ -89,25 +117,25 @@ class PathTraining final : public Study {
 
 std::vector<double> PathTraining::judged_steps() const {
   std::vector<double> steps;
-  for (long k = every_; k < steps_ + every_; k += every_)
-    steps.push_back(static_cast<double>(std::min(steps_, k)));
+  for (long k = plan_.judge_every; k < plan_.steps + plan_.judge_every; k += plan_.judge_every)
+    steps.push_back(static_cast<double>(std::min(plan_.steps, k)));
   return steps;
 }
 
 std::string PathTraining::describe() const {
   std::ostringstream text;
-  text << source_.name().substr(0, source_.name().find(',')) << ": a network of " << shape_.layers
-       << " layer(s) of " << shape_.heads << " heads, width " << shape_.width << ", "
-       << LearnerWeights(shape_).size() << " weights; " << steps_ << " steps of " << plan_.batch
-       << " examples, " << seeds_.size() << " seed(s)";
+  text << source_.name().substr(0, source_.name().find(',')) << ": a network of " << plan_.shape.layers
+       << " layer(s) of " << plan_.shape.heads << " heads, width " << plan_.shape.width << ", "
+       << LearnerWeights(plan_.shape).size() << " weights; " << plan_.steps << " steps of "
+       << plan_.learner.batch << " examples, " << plan_.seeds.size() << " seed(s)";
   return text.str();
 }
 
 std::vector<Place> PathTraining::places() const {
   std::vector<Place> all;
-  for (std::size_t s = 0; s < seeds_.size(); ++s)
+  for (std::size_t s = 0; s < plan_.seeds.size(); ++s)
     all.push_back({.group = stored::network_group,
-                   .name = "seed " + std::to_string(seeds_[s]),
+                   .name = "seed " + std::to_string(plan_.seeds[s]),
                    .index = {{axes::seed.name, s}}});
   return all;
 }
@@ -115,17 +143,17 @@ std::vector<Place> PathTraining::places() const {
 void PathTraining::begin(StudyRecord& record) {
   const auto& pools = source_.pools();
   const std::vector<std::string> sets{pools.test.name(), pools.validation.name(), pools.foreign.name()};
-  record.seeds(seeds_);
+  record.seeds(plan_.seeds);
   record.axis(stored::judged_step, judged_steps());
   record.axis(stored::judged_set, 0, static_cast<long>(sets.size()) - 1);
-  record.axis(axes::layer, 1, shape_.layers);
-  record.axis(axes::head, 0, shape_.heads - 1);
+  record.axis(axes::layer, 1, plan_.shape.layers);
+  record.axis(axes::head, 0, plan_.shape.heads - 1);
   record.axis(stored::projection, 0, 1);
-  record.axis(stored::query_unit, 0, shape_.key - 1);
-  record.axis(stored::input_unit, 0, shape_.dimension - 1);
-  record.axis(stored::unit, 0, shape_.width - 1);
-  record.axis(stored::other_unit, 0, shape_.width - 1);
-  record.note("", stored::images, settings_.word("paths.images"));
+  record.axis(stored::query_unit, 0, plan_.shape.key - 1);
+  record.axis(stored::input_unit, 0, plan_.shape.dimension - 1);
+  record.axis(stored::unit, 0, plan_.shape.width - 1);
+  record.axis(stored::other_unit, 0, plan_.shape.width - 1);
+  record.note("", stored::images, plan_.examples.images);
   record.note("", stored::judged_sets, as_lines(sets));
 }
 
@@ -134,16 +162,17 @@ void PathTraining::start(long seed) {
   learner_.reset();
   training_.emplace(source_.pools().training, number, "training");
   validation_.emplace(source_.pools().validation, number, "validation");
-  learner_.emplace(comm_, shape_, *training_, plan_, number);
+  learner_.emplace(comm_, plan_.shape, *training_, plan_.learner, number);
   course_ = {};
   loss_since_ = 0;
 }
 
 void PathTraining::load(const Place& place, const io::CheckpointReader& file) {
-  start(seeds_[place.along(axes::seed)]);
+  start(plan_.seeds[place.along(axes::seed)]);
   learner_->load(file);
-  const auto rows = learner_->steps() == steps_ ? judged_steps().size()
-                                                : static_cast<std::size_t>(learner_->steps() / every_);
+  const auto rows = learner_->steps() == plan_.steps
+                        ? judged_steps().size()
+                        : static_cast<std::size_t>(learner_->steps() / plan_.judge_every);
   const auto courses = file.numbers(courses_so_far, static_cast<Index>(3 * rows));
   for (std::size_t k = 0; k < rows; ++k) {
     course_.loss.push_back(courses[3 * k]);
@@ -167,11 +196,11 @@ void PathTraining::save(io::CheckpointWriter& file) const {
 
 void PathTraining::advance() {
   loss_since_ += learner_->step();
-  const long since = learner_->steps() - static_cast<long>(course_.loss.size()) * every_;
-  if (since < every_ && learner_->steps() < steps_) return;
-  const auto score = learner_->evaluate(learner_->weights(), *validation_, judged_);
+  const long since = learner_->steps() - static_cast<long>(course_.loss.size()) * plan_.judge_every;
+  if (since < plan_.judge_every && learner_->steps() < plan_.steps) return;
+  const auto score = learner_->evaluate(learner_->weights(), *validation_, plan_.judged);
   if (!std::isfinite(score.loss))
-    throw NumericalFailure("paths.study = train: the loss of validation examples is not finite after " +
+    throw NumericalFailure("the loss of validation examples is not finite after " +
                            std::to_string(learner_->steps()) + " steps; a smaller paths.rate may help");
   course_.loss.push_back(loss_since_ / static_cast<double>(since));
   course_.validation_loss.push_back(score.loss);
@@ -181,20 +210,21 @@ void PathTraining::advance() {
 }
 
 void PathTraining::measure(const Place& place, Results& to) {
-  const long seed = seeds_[place.along(axes::seed)];
+  const long seed = plan_.seeds[place.along(axes::seed)];
   if (!learner_) start(seed);
-  while (learner_->steps() < steps_) {
+  while (learner_->steps() < plan_.steps) {
     advance();
-    if (learner_->steps() == steps_) break;
+    if (learner_->steps() == plan_.steps) break;
     std::ostringstream note;
     if (!course_.loss.empty())
       note << std::setprecision(3) << "loss " << course_.loss.back() << ", validation "
            << 100 * course_.validation_accuracy.back() << " %";
-    if (!to.go_on(static_cast<double>(learner_->steps()) / static_cast<double>(steps_), note.str())) return;
+    if (!to.go_on(static_cast<double>(learner_->steps()) / static_cast<double>(plan_.steps), note.str()))
+      return;
   }
   const auto accuracy_on = [&](const OneShotPool& pool, const char* purpose) {
     const OneShotExamples examples(pool, static_cast<std::uint64_t>(seed), purpose);
-    return learner_->evaluate(course_.weights, examples, judged_).accuracy;
+    return learner_->evaluate(course_.weights, examples, plan_.judged).accuracy;
   };
   const auto& pools = source_.pools();
   to.put(stored::judged_accuracy,
@@ -210,8 +240,9 @@ void PathTraining::measure(const Place& place, Results& to) {
 
 // The best weights, laid out by LearnerWeights: input weights, projections, values, read-out.
 void PathTraining::put_weights(Results& to) const {
-  const Index width = shape_.width, heads = Index{shape_.layers} * shape_.heads,
-              inputs = width * shape_.dimension, projected = heads * 2 * shape_.key * shape_.dimension;
+  const Index width = plan_.shape.width, heads = Index{plan_.shape.layers} * plan_.shape.heads,
+              inputs = width * plan_.shape.dimension,
+              projected = heads * 2 * plan_.shape.key * plan_.shape.dimension;
   auto at = course_.weights.begin();
   const auto put = [&](const io::Variable& variable, Index count) {
     to.put(variable, {at, at + count});
@@ -234,22 +265,53 @@ std::string PathTraining::summary(const Findings& found) const {
 
 }  // namespace
 
-std::vector<io::Variable> learner_variables() {
-  return {stored::learned_loss,    stored::validation_loss, stored::validation_accuracy,
-          stored::judged_accuracy, stored::best_step,       stored::input_weights,
-          stored::projections,     stored::values,          stored::readout_weights};
+void declare_paths_train(Options& options) {
+  declare_one_shot_task(options);
+  const auto declare = [&](Option option) { options.declare(std::move(option)); };
+  declare({.name = "paths.width",
+           .fallback = 128L,
+           .doc = "width N of all layers of the trained network",
+           .minimum = 1,
+           .maximum = 1 << 16});
+  declare({.name = "paths.steps",
+           .fallback = 3000L,
+           .doc = "number of training steps",
+           .minimum = 1,
+           .maximum = 1 << 30});
+  declare({.name = "paths.batch",
+           .fallback = 128L,
+           .doc = "number of new examples in each step, shared by the ranks",
+           .minimum = 1});
+  declare({.name = "paths.rate", .fallback = 3e-4, .doc = "learning rate of Adam", .minimum = 1e-12});
+  declare({.name = "paths.decay",
+           .fallback = 5e-5,
+           .doc = "weight decay: this multiple of the weights is added to the gradient",
+           .minimum = 0});
+  declare(
+      {.name = "paths.judge_every",
+       .fallback = 100L,
+       .doc = "steps between two evaluations on validation examples; the weights of the best one are stored",
+       .minimum = 1,
+       .maximum = 1 << 30});
+  declare({.name = "paths.judged_examples",
+           .fallback = 1000L,
+           .doc = "number of validation examples, and of test examples at the end",
+           .minimum = 2});
+  declare_study_run(options, "paths.h5");
 }
 
-std::vector<io::Variable> learner_coordinates() {
-  return {stored::judged_step, stored::judged_set, axes::layer,  axes::head,        stored::projection,
-          stored::query_unit,  stored::input_unit, stored::unit, stored::other_unit};
+void describe_paths_train(io::Description& description) {
+  study::describe(description, stored::group,
+                  {{stored::judged_step, stored::judged_set, axes::layer, axes::head, stored::projection,
+                    stored::query_unit, stored::input_unit, stored::unit, stored::other_unit},
+                   {stored::images, stored::judged_sets},
+                   {},
+                   learner_variables()});
 }
 
-std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context) {
-  if (settings.word("paths.task") != "one_shot")
-    throw BadInput("paths.study = train needs paths.task = one_shot");
+std::unique_ptr<Experiment> make_paths_train(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(s, comm); });
+    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(training_plan_of(s), comm); });
     made->require_memory_of_all();
     return made;
   });

@@ -1,18 +1,18 @@
 #pragma once
 
-// `paths.study = train`: the network of attention paths for one-shot examples, all of its weights trained.
+// `paths_train`: the network of attention paths for one-shot examples, all of its weights trained.
 
 #include <memory>
 
+#include "base/options.hpp"
 #include "drivers/common/experiment.hpp"
 
 namespace fluxformer {
 
-/// Variables and coordinates that a file of trained networks holds.
-std::vector<io::Variable> learner_variables();
-std::vector<io::Variable> learner_coordinates();
-
-/// Makes the experiment. Collective; throws BadInput (agreed).
-std::unique_ptr<Experiment> make_path_training(const Settings& settings, const RunContext& context);
+/// Registry entries (ExperimentEntry): the keys, the contents of the files, and the run. The make_ function is
+/// collective and throws BadInput (agreed).
+void declare_paths_train(Options& options);
+void describe_paths_train(io::Description& description);
+std::unique_ptr<Experiment> make_paths_train(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

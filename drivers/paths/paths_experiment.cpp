@@ -1,7 +1,8 @@
 #include "drivers/paths/paths_experiment.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,98 +12,16 @@
 #include "base/handle.hpp"
 #include "base/memory.hpp"
 #include "base/mpi.hpp"
-#include "drivers/common/run_options.hpp"
 #include "drivers/paths/chain_points.hpp"
 #include "drivers/paths/path_tasks.hpp"
-#include "drivers/paths/path_training.hpp"
 #include "drivers/paths/prune_points.hpp"
 #include "drivers/paths/pruning_record.hpp"
 #include "drivers/paths/theory_points.hpp"
 #include "drivers/study/study.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {
-
-void declare_one_shot(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.images",
-           .fallback = std::string("omniglot"),
-           .doc = "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
-                  "built-in digits, 2 to 5 for training, 6 and 7 for validation, 8 and 9 for the test",
-           .choices = {"omniglot", "digits"}});
-  declare({.name = "paths.foreign",
-           .fallback = std::string("digits"),
-           .doc = "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
-           .choices = {"digits", "mnist"}});
-  declare({.name = "data.directory",
-           .fallback = std::string(),
-           .doc = "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
-                  "omniglot and mnist",
-           .role = Role::free});
-  declare({.name = "paths.attention",
-           .fallback = std::string("random"),
-           .doc = "file written by paths.study = train, whose queries and keys are used for the same seeds; "
-                  "random: queries and keys are drawn",
-           .when = When{"paths.study", Not{"train"}}});
-  declare({.name = "paths.layers",
-           .fallback = 2L,
-           .doc = "number of layers of a network that is trained, or whose attention is random",
-           .minimum = 1,
-           .maximum = 8});
-  declare({.name = "paths.key",
-           .fallback = 32L,
-           .doc = "number of components G of a query and of a key",
-           .minimum = 1,
-           .maximum = 4096});
-}
-
-void declare_path_training(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.width",
-           .fallback = 128L,
-           .doc = "width N of all layers of the trained network",
-           .minimum = 1,
-           .maximum = 1 << 16});
-  declare({.name = "paths.steps",
-           .fallback = 3000L,
-           .doc = "number of training steps",
-           .minimum = 1,
-           .maximum = 1 << 30});
-  declare({.name = "paths.batch",
-           .fallback = 128L,
-           .doc = "number of new examples in each step, shared by the ranks",
-           .minimum = 1});
-  declare({.name = "paths.rate", .fallback = 3e-4, .doc = "learning rate of Adam", .minimum = 1e-12});
-  declare({.name = "paths.decay",
-           .fallback = 5e-5,
-           .doc = "weight decay: this multiple of the weights is added to the gradient",
-           .minimum = 0});
-  declare(
-      {.name = "paths.judge_every",
-       .fallback = 100L,
-       .doc = "steps between two evaluations on validation examples; the weights of the best one are stored",
-       .minimum = 1,
-       .maximum = 1 << 30});
-  declare({.name = "paths.judged_examples",
-           .fallback = 1000L,
-           .doc = "number of validation examples, and of test examples at the end",
-           .minimum = 2});
-}
-
-void declare_markov(Options& options) {
-  options.declare({.name = "paths.variant",
-                   .fallback = std::string("four_paths"),
-                   .doc = "four_paths: two heads in each layer, one of which has random weights; two_paths: "
-                          "two heads in the first layer and one in the second",
-                   .choices = {"four_paths", "two_paths"}});
-  options.declare({.name = "paths.draws",
-                   .fallback = std::vector<long>{},
-                   .doc = "seeds of the training examples, of the test examples, of the heads of layer 1 and "
-                          "of those of layer 2 (published: 27, 59, 147, 247), instead of s, s + 100, s + "
-                          "200, s + 300 for each seed s of paths.seeds; empty: those of paths.seeds",
-                   .minimum = 0,
-                   .maximum = std::numeric_limits<int>::max()});
-}
 
 void declare_samplers(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
@@ -171,92 +90,76 @@ void declare_theory(Options& options) {
            .fallback = 30L,
            .doc = "number of principal components of the kernels whose overlap with the targets is stored",
            .minimum = 1});
-  declare({.name = "paths.ranks_point",
-           .fallback = 1L,
-           .doc = "number of ranks that share each point of the theory, for kernels that do not fit into the "
-                  "memory of one rank; must divide the number of ranks",
-           .minimum = 1,
-           .when = When{"paths.study", "theory"},
-           .role = Role::free});
 }
 
 }  // namespace
 
-void declare_paths(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare(
-      {.name = "paths.study",
-       .fallback = std::string("theory"),
-       .doc = "theory: order parameters and predictions in closed form, good for wide networks; sample: the "
-              "theory and draws from the posterior; train: trains a network whose queries and keys the other "
-              "studies can use; prune: silences the heads of trained networks, one after another",
-       .choices = {"theory", "sample", "train", "prune"}});
-  options.declare_when(When{"paths.study", "sample"}, declare_samplers);
-  declare({.name = "paths.task",
-           .fallback = std::string("markov"),
-           .doc = "markov: tell hidden Markov chains that stay in their state from those that leave it; "
-                  "surrogate: tell which of two prototypes of random features is shown again; one_shot: the "
-                  "same with drawings of characters",
-           .choices = {"markov", "surrogate", "one_shot"}});
-  options.declare_when(When{"paths.task", "markov"}, declare_markov);
-  options.declare_when(When{"paths.task", "one_shot"}, declare_one_shot);
-  declare({.name = "paths.heads",
-           .fallback = 4L,
-           .doc = "number of heads in each layer; for the surrogate task one head is made for the task, and "
-                  "the others are random",
-           .minimum = 1,
-           .maximum = 32,
-           .when = When{"paths.task", {"surrogate", "one_shot"}}});
-  declare({.name = "paths.noise",
-           .fallback = std::string("published"),
-           .doc = "standard deviation of the noise: for markov outside the plane of the two states "
-                  "(published: 1 with four paths, 5 with two), for surrogate in the features, whose own "
-                  "standard deviation is 1 (published: 0.8)",
-           .when = When{"paths.task", {"markov", "surrogate"}}});
-  declare({.name = "paths.seeds",
-           .fallback = std::vector<long>{},
-           .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max()});
-  options.declare_when(When{"paths.study", Not{"train"}}, declare_theory);
-  options.declare_when(When{"paths.study", "train"}, declare_path_training);
-  declare({.name = "paths.random_orders",
-           .fallback = 20L,
-           .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
-           .minimum = 0,
-           .maximum = 10000,
-           .when = When{"paths.study", "prune"}});
-  declare(points_option());
-  declare(restart_option());
-  declare(seed_option("seed of the task, unless there are paths.seeds"));
-  declare(output_option("paths.h5"));
-  declare(overwrite_option());
-  declare(time_limit_option());
+void declare_paths_theory(Options& options) {
+  declare_path_task(options);
+  declare_theory(options);
+  options.declare({.name = "paths.ranks_point",
+                   .fallback = 1L,
+                   .doc = "number of ranks that share each point of the theory, for kernels that do not fit "
+                          "into the memory of one rank; must divide the number of ranks",
+                   .minimum = 1,
+                   .role = Role::free});
+  declare_study_run(options, "paths.h5");
+}
+
+void declare_paths_sample(Options& options) {
+  declare_samplers(options);
+  declare_path_task(options);
+  declare_theory(options);
+  declare_study_run(options, "paths.h5");
+}
+
+void declare_paths_prune(Options& options) {
+  declare_one_shot_task(options);
+  options.declare({.name = "paths.attention",
+                   .fallback = std::string(),
+                   .doc = "file written by paths_train, whose networks of the same seeds lose heads"});
+  declare_theory(options);
+  options.declare(
+      {.name = "paths.random_orders",
+       .fallback = 20L,
+       .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
+       .minimum = 0,
+       .maximum = 10000});
+  declare_study_run(options, "paths.h5");
 }
 
 namespace {
 
-/// Appends variables whose names are not in the list yet.
-void add_new(std::vector<io::Variable>& to, const std::vector<io::Variable>& more) {
-  for (const auto& one : more)
-    if (std::ranges::find(to, one.name, &io::Variable::name) == to.end()) to.push_back(one);
+/// Variables without those that come twice.
+std::vector<io::Variable> joined(std::initializer_list<std::vector<io::Variable>> lists) {
+  std::vector<io::Variable> all;
+  for (const auto& more : lists)
+    for (const auto& one : more)
+      if (std::ranges::find(all, one.name, &io::Variable::name) == all.end()) all.push_back(one);
+  return all;
 }
 
-std::vector<io::Variable> path_measures() {
-  std::vector<io::Variable> all;
-  for (const auto& more : {theory_measures(), chain_variables(), learner_variables(), prune_measures()})
-    add_new(all, more);
-  return all;
+/// Settings of the theory, and of the chains of the posterior or the networks that lose heads beside it.
+struct AttentionPathsPlan {
+  PathTaskPlan task;
+  TheoryPlan theory;
+  std::optional<SamplerPlan> sampler = {};
+  std::optional<std::size_t> random_orders = {};  ///< in which heads are silenced
+};
+
+AttentionPathsPlan common_paths_plan_of(const Settings& settings) {
+  return {.task = path_task_plan_of(settings), .theory = theory_plan_of(settings)};
 }
 
 /// Points of the theory, and then chains if the posterior is sampled, or trained networks that are pruned.
 class AttentionPaths final : public Study {
  public:
-  /// Throws BadInput on every rank; `together`: the ranks that share a point.
-  AttentionPaths(const Settings& settings, Communicator together);
+  /// Throws BadInput on this rank; `together`: the ranks that share a point.
+  AttentionPaths(AttentionPathsPlan plan, Communicator together);
   /// Throws BadInput if kernels and chains do not fit into the memory. Collective.
   void require_memory_of_all(MPI_Comm comm) const;
 
+  std::string root() const override { return names::in(names::analysis, paths::variables::group); }
   std::string describe() const override {
     return theory_.describe() + (chains_ ? chains_->describe() : "") + (pruned_ ? pruned_->describe() : "");
   }
@@ -264,7 +167,11 @@ class AttentionPaths final : public Study {
   int ranks_of_place() const override { return mpi::size(together_); }
   /// The file of paths.attention.
   std::vector<Source> sources() const override;
-  std::vector<io::Variable> measures() const override { return path_measures(); }
+  std::vector<io::Variable> measures() const override {
+    return chains_   ? joined({theory_measures(), chain_variables()})
+           : pruned_ ? joined({theory_measures(), prune_measures()})
+                     : theory_measures();
+  }
   std::vector<io::Variable> kept() const override {
     return chains_ ? chains_->kept() : std::vector<io::Variable>{};
   }
@@ -275,20 +182,23 @@ class AttentionPaths final : public Study {
 
  private:
   Communicator together_;
-  std::string attention_;  // "paths.attention = FILE" of a one-shot task
+  std::string attention_;  // "paths.attention = ..." of a one-shot task
   PathTasks tasks_;
   TheoryPoints theory_;
   std::optional<ChainPoints> chains_;
   std::optional<PrunePoints> pruned_;
 };
 
-AttentionPaths::AttentionPaths(const Settings& settings, Communicator together)
-    : together_(std::move(together)), tasks_(settings, together_), theory_(settings, tasks_) {
-  if (settings.word("paths.task") == "one_shot")
-    attention_ = "paths.attention = " + settings.word("paths.attention");
-  if (settings.word("paths.study") == "sample") chains_.emplace(settings, tasks_, theory_);
-  if (settings.word("paths.study") == "prune")
-    pruned_.emplace(settings, tasks_, theory_.widths().front(), theory_.temperatures().front());
+AttentionPaths::AttentionPaths(AttentionPathsPlan plan, Communicator together)
+    : together_(std::move(together)),
+      tasks_(std::move(plan.task), together_),
+      theory_(std::move(plan.theory), tasks_) {
+  if (const auto* const one_shot = tasks_.one_shot())
+    attention_ = "paths.attention = " + (one_shot->attention.empty() ? "random" : one_shot->attention);
+  if (plan.sampler) chains_.emplace(std::move(*plan.sampler), tasks_, theory_);
+  if (plan.random_orders)
+    pruned_.emplace(*plan.random_orders, tasks_,
+                    ScoresAt{theory_.widths().front(), theory_.temperatures().front()});
 }
 
 void AttentionPaths::require_memory_of_all(MPI_Comm comm) const {
@@ -344,10 +254,9 @@ std::string AttentionPaths::summary(const Findings& found) const {
   return text;
 }
 
-/// Ranks that share a point with this one. Collective.
-Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
+/// Groups of `together` ranks that share a point: that of this rank. Collective; throws BadInput (agreed).
+Communicator ranks_of_point(int together, MPI_Comm comm) {
   const int rank = mpi::rank(comm), ranks = mpi::size(comm);
-  const int together = settings.word("paths.study") == "theory" ? settings.count("paths.ranks_point") : 1;
   if (ranks % together != 0)
     throw BadInput("paths.ranks_point = " + std::to_string(together) + ": must divide the number of ranks, " +
                    std::to_string(ranks));
@@ -356,27 +265,65 @@ Communicator ranks_of_point(const Settings& settings, MPI_Comm comm) {
   return Communicator(mine);
 }
 
-}  // namespace
-
-void describe_paths(io::Description& description) {
-  using namespace paths::variables;
-  std::vector<io::Variable> coordinates;
-  for (const auto& more :
-       {theory_coordinates(), chain_coordinates(), learner_coordinates(), prune_coordinates()})
-    add_new(coordinates, more);
-  auto notes = prune_notes();
-  notes.insert(notes.end(), {task, path_names, parts, further_sets, heads, dimension, train_examples,
-                             quantities, images, judged_sets});
-  study::describe(description, "paths", {coordinates, notes, {}, path_measures()});
+/// Makes the study of `plan()`, which may throw BadInput on this rank alone. Collective; throws BadInput (agreed).
+std::unique_ptr<Study> attention_paths(MPI_Comm comm, int ranks_point,
+                                       const std::function<AttentionPathsPlan()>& plan) {
+  auto together = ranks_of_point(ranks_point, comm);
+  auto made =
+      collectively(comm, [&] { return std::make_unique<AttentionPaths>(plan(), std::move(together)); });
+  made->require_memory_of_all(comm);
+  return made;
 }
 
-std::unique_ptr<Experiment> make_paths(const Settings& settings, const RunContext& context) {
-  if (settings.word("paths.study") == "train") return make_path_training(settings, context);
+/// Describes files with these coordinates and measures beside those of the theory.
+void describe_with_theory(io::Description& description, const std::vector<io::Variable>& coordinates,
+                          const std::vector<io::Attribute>& notes,
+                          const std::vector<io::Variable>& measures) {
+  using namespace paths::variables;
+  std::vector<io::Attribute> all{task, path_names, parts, further_sets, heads, dimension, train_examples};
+  all.insert(all.end(), notes.begin(), notes.end());
+  study::describe(
+      description, group,
+      {joined({theory_coordinates(), coordinates}), all, {}, joined({theory_measures(), measures})});
+}
+
+}  // namespace
+
+void describe_paths_theory(io::Description& description) {
+  describe_with_theory(description, {}, {}, {});
+}
+
+void describe_paths_sample(io::Description& description) {
+  describe_with_theory(description, chain_coordinates(), {paths::variables::quantities}, chain_variables());
+}
+
+void describe_paths_prune(io::Description& description) {
+  describe_with_theory(description, prune_coordinates(), prune_notes(), prune_measures());
+}
+
+std::unique_ptr<Experiment> make_paths_theory(const Settings& settings, const RunContext& context) {
   return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    auto together = ranks_of_point(s, comm);
-    auto made = collectively(comm, [&] { return std::make_unique<AttentionPaths>(s, std::move(together)); });
-    made->require_memory_of_all(comm);
-    return made;
+    return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_paths_plan_of(s); });
+  });
+}
+
+std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const RunContext& context) {
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    return attention_paths(comm, 1, [&] {
+      auto plan = common_paths_plan_of(s);
+      plan.sampler = sampler_plan_of(s);
+      return plan;
+    });
+  });
+}
+
+std::unique_ptr<Experiment> make_paths_prune(const Settings& settings, const RunContext& context) {
+  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
+    return attention_paths(comm, 1, [&] {
+      auto plan = common_paths_plan_of(s);
+      plan.random_orders = static_cast<std::size_t>(s.count("paths.random_orders"));
+      return plan;
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// `paths`: the statistical mechanics of attention paths.
+// `paths_theory`, `paths_sample` and `paths_prune`: the statistical mechanics of attention paths by theory, and
+// beside it draws from the posterior, or trained networks that lose heads.
 
 #include <memory>
 
@@ -9,12 +10,16 @@
 
 namespace fluxformer {
 
-/// Declares the keys of `paths`.
-void declare_paths(Options& options);
-
-/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
-/// collective and throws BadInput (agreed).
-void describe_paths(io::Description& description);
-std::unique_ptr<Experiment> make_paths(const Settings& settings, const RunContext& context);
+/// Registry entries (ExperimentEntry): the keys, the contents of the files, and the runs. The make_ functions
+/// are collective and throw BadInput (agreed).
+void declare_paths_theory(Options& options);
+void declare_paths_sample(Options& options);
+void declare_paths_prune(Options& options);
+void describe_paths_theory(io::Description& description);
+void describe_paths_sample(io::Description& description);
+void describe_paths_prune(io::Description& description);
+std::unique_ptr<Experiment> make_paths_theory(const Settings& settings, const RunContext& context);
+std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const RunContext& context);
+std::unique_ptr<Experiment> make_paths_prune(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

@@ -5,22 +5,16 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
-#include "drivers/paths/pruning_record.hpp"
 
 namespace fluxformer {
 
 namespace stored = paths::variables;
 using namespace paths;
 
-PrunePoints::PrunePoints(const Settings& settings, PathTasks& tasks, double width, double temperature)
-    : tasks_(tasks),
-      width_(width),
-      temperature_(temperature),
-      random_(static_cast<std::size_t>(settings.count("paths.random_orders"))) {
+PrunePoints::PrunePoints(std::size_t random, PathTasks& tasks, const ScoresAt& scores)
+    : tasks_(tasks), scores_(scores), random_(random) {
   if (tasks.trained(tasks.seeds().front()) == nullptr)
-    throw BadInput(
-        "paths.study = prune needs trained networks: paths.task = one_shot and paths.attention, a file of "
-        "paths.study = train");
+    throw BadInput("paths_prune needs trained networks: paths.attention, a file of paths_train");
 }
 
 std::vector<Place> PrunePoints::places() const {
@@ -38,7 +32,7 @@ void PrunePoints::measure(const Place& place, Results& to) {
   const auto& task = tasks_.task_of(seed);
   const auto& network = *tasks_.trained(seed);
   const auto weights = LearnerWeights(network.shape).input_weights(network.weights);
-  const auto order = tasks_.of(seed).solve(network_of_width(heads, width_), temperature_).order;
+  const auto order = tasks_.of(seed).solve(network_of_width(heads, scores_.width), scores_.temperature).order;
   const HeadWorth worth{
       .theory = head_scores(order.u.front(), heads),
       .entropies = mean_entropies(tasks_.attention_of(seed), tasks_.examples(), tasks_.tokens_of(seed)),
@@ -53,13 +47,14 @@ void PrunePoints::measure(const Place& place, Results& to) {
 
 std::string PrunePoints::describe() const {
   std::ostringstream text;
-  text << "; heads of trained networks silenced in rising and falling order of scores at N = " << width_
-       << ", T = " << temperature_ << ", by two usual rules, and in " << random_ << " random orders";
+  text << "; heads of trained networks silenced in rising and falling order of scores at N = "
+       << scores_.width << ", T = " << scores_.temperature << ", by two usual rules, and in " << random_
+       << " random orders";
   return text.str();
 }
 
 void PrunePoints::begin(StudyRecord& record) const {
-  add_pruning_axes(record, tasks_.heads(), random_, {width_, temperature_});
+  add_pruning_axes(record, tasks_.heads(), random_, scores_);
 }
 
 }  // namespace fluxformer

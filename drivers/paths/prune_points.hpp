@@ -1,13 +1,13 @@
 #pragma once
 
-// The points of `paths.study = prune`: trained networks of attention paths whose heads are silenced in
+// The points of `paths_prune`: trained networks of attention paths whose heads are silenced in
 // several orders.
 
 #include <string>
 #include <vector>
 
-#include "base/settings.hpp"
 #include "drivers/paths/path_tasks.hpp"
+#include "drivers/paths/pruning_record.hpp"
 #include "drivers/study/findings.hpp"
 
 namespace fluxformer {
@@ -16,9 +16,9 @@ namespace fluxformer {
 /// the first temperature.
 class PrunePoints {
  public:
-  /// Reads the keys of pruning; `tasks` is borrowed. Throws BadInput, on every rank, unless the task has
-  /// trained networks.
-  PrunePoints(const Settings& settings, PathTasks& tasks, double width, double temperature);
+  /// Heads are silenced in `random` random orders, too; the scores are those at `scores`. Borrows `tasks`.
+  /// Throws BadInput, on every rank, unless the task has trained networks.
+  PrunePoints(std::size_t random, PathTasks& tasks, const ScoresAt& scores);
 
   /// One place for each seed.
   std::vector<Place> places() const;
@@ -31,7 +31,7 @@ class PrunePoints {
 
  private:
   PathTasks& tasks_;
-  double width_, temperature_;
+  ScoresAt scores_;
   std::size_t random_;
 };
 

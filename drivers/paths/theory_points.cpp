@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "analysis/paths/head_pruning.hpp"
 #include "analysis/paths/path_variables.hpp"
@@ -42,11 +43,17 @@ double good_denoising(const Eigen::MatrixXd& u, const std::vector<std::string>& 
 
 }  // namespace
 
-TheoryPoints::TheoryPoints(const Settings& settings, PathTasks& tasks)
+TheoryPlan theory_plan_of(const Settings& settings) {
+  return {.temperatures = settings.reals("paths.temperatures"),
+          .widths = settings.reals("paths.widths"),
+          .components = settings.count("paths.components")};
+}
+
+TheoryPoints::TheoryPoints(TheoryPlan plan, PathTasks& tasks)
     : tasks_(tasks),
-      temperatures_(settings.reals("paths.temperatures")),
-      widths_(settings.reals("paths.widths")),
-      components_(static_cast<std::size_t>(std::min(settings.count("paths.components"), tasks.examples()))),
+      temperatures_(std::move(plan.temperatures)),
+      widths_(std::move(plan.widths)),
+      components_(static_cast<std::size_t>(std::min(plan.components, tasks.examples()))),
       layers_(tasks.heads().size()),
       paths_(static_cast<std::size_t>(tasks.paths())),
       most_heads_(static_cast<std::size_t>(*std::ranges::max_element(tasks.heads()))),

@@ -14,12 +14,20 @@ namespace fluxformer {
 /// Group of the theory in a file.
 inline constexpr const char* theory_group = "theory";
 
+/// Settings of the theory.
+struct TheoryPlan {
+  std::vector<double> temperatures, widths;
+  int components = 0;  ///< principal components whose overlap with the targets is stored, at most
+};
+
+TheoryPlan theory_plan_of(const Settings& settings);
+
 /// The points of the theory, in the order temperature, width, seed, the last one fastest, so that each rank
 /// meets few of the seeds. The last width is infinite: the Gaussian process.
 class TheoryPoints {
  public:
-  /// Reads the keys of the theory; `tasks` is borrowed. Throws BadInput, on every rank.
-  TheoryPoints(const Settings& settings, PathTasks& tasks);
+  /// Borrows `tasks`.
+  TheoryPoints(TheoryPlan plan, PathTasks& tasks);
 
   /// All points, in the group of the theory.
   std::vector<Place> places() const;

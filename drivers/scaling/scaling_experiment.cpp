@@ -74,7 +74,7 @@ const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a chec
 class Scaling final : public Study {
  public:
   Scaling(const Settings& settings, MPI_Comm comm)
-      : settings_(settings),
+      : plan_(scaling_plan_of(settings)),
         comm_(comm),
         scaled_(scaled(settings, mpi::size(comm))),
         workload_(make_workload(scaled_, comm)) {}
@@ -105,25 +105,22 @@ class Scaling final : public Study {
   }
   /// Work of this rank since begin_repetition; writes the checkpoint.
   Repetition end_repetition();
-  /// Base name for checkpoints that leaves those of other runs untouched.
-  std::string trial() const { return settings_.word("output.file") + ".trial"; }
   /// Removes the last checkpoint and returns its size in bytes. Collective.
   double remove_checkpoints() const;
   /// Lets all ranks start counting together. Collective.
   void begin_repetition() const;
 
-  const Settings& settings_;
+  ScalingPlan plan_;
   MPI_Comm comm_;
   Settings scaled_;  ///< settings scaled to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
-  ScalingRecord timed_{settings_, comm_, *workload_};
+  ScalingRecord timed_{plan_, comm_, *workload_};
   bool timing_ = false;  ///< true while the place is measured
 };
 
 std::string Scaling::describe() const {
-  return workload_->describe() + "\n" + settings_.word("scaling.mode") + " scaling over " +
-         settings_.word("scaling.over") + ": " + std::to_string(settings_.integer("scaling.repetitions")) +
-         " times " + std::to_string(settings_.integer("scaling.steps")) + " steps";
+  return workload_->describe() + "\n" + plan_.mode + " scaling over " + plan_.over + ": " +
+         std::to_string(plan_.repetitions) + " times " + std::to_string(plan_.steps) + " steps";
 }
 
 void Scaling::begin_repetition() const {
@@ -134,26 +131,25 @@ void Scaling::begin_repetition() const {
 Repetition Scaling::end_repetition() {
   Repetition repetition{.work = work_counts(), .checkpoint_seconds = 0};
   begin_repetition();
-  workload_->save(trial());
+  workload_->save(plan_.trial);
   repetition.checkpoint_seconds = work_counts().seconds();
   return repetition;
 }
 
 double Scaling::remove_checkpoints() const {
-  const auto last = io::checkpoint_path(trial());
+  const auto last = io::checkpoint_path(plan_.trial);
   double bytes = 0;
   collectively(comm_, [&] {
     if (!mpi::is_root(comm_)) return;
     if (std::filesystem::exists(last)) bytes = static_cast<double>(std::filesystem::file_size(last));
-    for (const auto& path : {last, io::previous_checkpoint_path(trial())}) std::filesystem::remove(path);
+    for (const auto& path : {last, io::previous_checkpoint_path(plan_.trial)}) std::filesystem::remove(path);
   });
   check_mpi(MPI_Bcast(&bytes, 1, MPI_DOUBLE, 0, comm_));
   return bytes;
 }
 
 void Scaling::measure(const Place&, Results& to) {
-  const long warm_up = settings_.integer("scaling.warm_up"), steps = settings_.integer("scaling.steps"),
-             wanted = settings_.integer("scaling.repetitions");
+  const long warm_up = plan_.warm_up, steps = plan_.steps, wanted = plan_.repetitions;
   // One at least: it tells the size of a checkpoint.
   const long total = warm_up + steps * std::max(1L, wanted - timed_.count());
   long step = 0;

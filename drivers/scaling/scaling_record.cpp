@@ -11,7 +11,7 @@
 #include "base/index.hpp"
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/scaling/scaling_variables.hpp"
 #include "operators/kernels/blas.hpp"
 
@@ -116,11 +116,24 @@ io::Variable in_machine(io::Variable variable) {
 
 }  // namespace
 
-ScalingRecord::ScalingRecord(const Settings& settings, MPI_Comm comm, const ScalingWorkload& workload)
-    : settings_(settings),
-      comm_(comm),
-      workload_(workload),
-      steps_(static_cast<double>(settings.integer("scaling.steps"))) {}
+ScalingPlan scaling_plan_of(const Settings& settings) {
+  const auto& workload = settings.word("scaling.workload");
+  const auto& study = settings.word("scaling.study");
+  return {.workload = workload,
+          .study = study.empty() ? workload : study,
+          .mode = settings.word("scaling.mode"),
+          .over = settings.word("scaling.over"),
+          .precision = settings.word("run.precision"),
+          .in_double = precision_of(settings) == Precision::float64,
+          .warm_up = settings.integer("scaling.warm_up"),
+          .steps = settings.integer("scaling.steps"),
+          .repetitions = settings.integer("scaling.repetitions"),
+          .machine = settings.flag("scaling.machine"),
+          .trial = settings.word("output.file") + ".trial"};
+}
+
+ScalingRecord::ScalingRecord(const ScalingPlan& plan, MPI_Comm comm, const ScalingWorkload& workload)
+    : plan_(plan), comm_(comm), workload_(workload) {}
 
 void ScalingRecord::add(const Repetition& mine) {
   static_assert(std::is_trivially_copyable_v<Repetition>);
@@ -129,10 +142,9 @@ void ScalingRecord::add(const Repetition& mine) {
 }
 
 void ScalingRecord::measure_machine() {
-  if (!settings_.flag("scaling.machine")) return;
-  const double peak = precision_of(settings_) == Precision::float64
-                          ? product_rate<double>(product_side, comm_)
-                          : product_rate<float>(product_side, comm_);
+  if (!plan_.machine) return;
+  const double peak =
+      plan_.in_double ? product_rate<double>(product_side, comm_) : product_rate<float>(product_side, comm_);
   peak_ = gathered(peak, comm_);
   for (double size = 8; size <= 1 << 22; size *= 8) sizes_.push_back(size);
   message_seconds_ = message_times(sizes_, comm_);
@@ -158,7 +170,7 @@ std::vector<double> ScalingRecord::sums(Number&& number) const {
 }
 
 long ScalingRecord::numbers() const {
-  return settings_.integer("scaling.repetitions") * mpi::size(comm_) * numbers_of_repetition;
+  return plan_.repetitions * mpi::size(comm_) * numbers_of_repetition;
 }
 
 std::vector<double> ScalingRecord::packed() const {
@@ -191,18 +203,18 @@ void ScalingRecord::unpack(const std::vector<double>& numbers) {
 
 void ScalingRecord::save(io::CheckpointWriter& file) const {
   file.put(ranks_then, static_cast<long>(mpi::size(comm_)));
-  file.put(steps_then, settings_.integer("scaling.steps"));
+  file.put(steps_then, plan_.steps);
   file.put(repetitions_so_far, packed());
 }
 
 void ScalingRecord::load(const io::CheckpointReader& file) {
   const long ranks = file.integer(ranks_then), steps = file.integer(steps_then);
-  if (ranks != mpi::size(comm_) || steps != settings_.integer("scaling.steps"))
+  if (ranks != mpi::size(comm_) || steps != plan_.steps)
     throw BadInput(file.called() + ": was timed on " + std::to_string(ranks) +
                    " rank(s), with scaling.steps = " + std::to_string(steps) + "; times do not mix");
   unpack(file.rows(repetitions_so_far, numbers_of_repetition * ranks));
   // The deck may ask for fewer by now.
-  const auto wanted = static_cast<std::size_t>(settings_.integer("scaling.repetitions"));
+  const auto wanted = static_cast<std::size_t>(plan_.repetitions);
   repetitions_.resize(std::min(repetitions_.size(), wanted));
 }
 
@@ -212,13 +224,11 @@ void ScalingRecord::describe_problem(StudyRecord& record) const {
   };
   const auto size = workload_.size();
   const auto& model = workload_.model();
-  const auto& workload = settings_.word("scaling.workload");
-  const auto& study = settings_.word("scaling.study");
-  note(scaling::study, study.empty() ? workload : study);
-  note(scaling::workload, workload);
-  note(scaling::mode, settings_.word("scaling.mode"));
-  note(scaling::over, settings_.word("scaling.over"));
-  note(scaling::precision, settings_.word("run.precision"));
+  note(scaling::study, plan_.study);
+  note(scaling::workload, plan_.workload);
+  note(scaling::mode, plan_.mode);
+  note(scaling::over, plan_.over);
+  note(scaling::precision, plan_.precision);
   note(scaling::nodes, nodes_of(comm_));
   const std::pair<io::Attribute, long> numbers[] = {{scaling::ranks_depth, size.ranks_depth},
                                                     {scaling::ranks_token, size.ranks_token},
@@ -232,7 +242,7 @@ void ScalingRecord::describe_problem(StudyRecord& record) const {
                                                     {scaling::ffn, model.ffn},
                                                     {scaling::heads, model.attention.heads},
                                                     {scaling::parameters, size.parameters},
-                                                    {scaling::steps, settings_.integer("scaling.steps")}};
+                                                    {scaling::steps, plan_.steps}};
   for (const auto& [name, value] : numbers) note(name, value);
   note(scaling::statistics, std::string("least median greatest"));
 }

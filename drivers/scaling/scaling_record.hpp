@@ -14,6 +14,20 @@
 
 namespace fluxformer {
 
+/// Settings of a timing.
+struct ScalingPlan {
+  std::string workload, study;  ///< the workload, and the study it belongs to: by default the same
+  std::string mode, over;       ///< strong or weak, over depth, tokens or samples
+  std::string precision;        ///< run.precision
+  bool in_double = true;        ///< arithmetic of the products whose rate is measured, double or single
+  long warm_up = 0, steps = 1;  ///< untimed steps before, and steps of a repetition
+  long repetitions = 1;
+  bool machine = true;     ///< measure products and messages, too
+  std::string trial = {};  ///< base name of the checkpoints that are timed, which no other run has
+};
+
+ScalingPlan scaling_plan_of(const Settings& settings);
+
 /// A repetition of the timed steps, on one rank.
 struct Repetition {
   WorkCounts work;            ///< work of all steps
@@ -24,7 +38,7 @@ struct Repetition {
 class ScalingRecord {
  public:
   /// Starts an empty record; all arguments are borrowed.
-  ScalingRecord(const Settings& settings, MPI_Comm comm, const ScalingWorkload& workload);
+  ScalingRecord(const ScalingPlan& plan, MPI_Comm comm, const ScalingWorkload& workload);
 
   /// Number of repetitions so far.
   long count() const { return std::ssize(repetitions_); }
@@ -64,10 +78,10 @@ class ScalingRecord {
   void add_phase(StudyRecord& record, std::size_t phase) const;
   void add_machine(StudyRecord& record) const;
 
-  const Settings& settings_;
+  const ScalingPlan& plan_;
   MPI_Comm comm_;
   const ScalingWorkload& workload_;
-  double steps_;                                      // steps in a repetition
+  double steps_ = static_cast<double>(plan_.steps);   // in a repetition
   std::vector<std::vector<Repetition>> repetitions_;  // work by repetition and rank
   double checkpoint_bytes_ = 0;
   std::vector<double> peak_;  // rates of a large matrix product, by rank

@@ -13,25 +13,25 @@ namespace {
 
 class Evolving final : public ScalingWorkload {
  public:
-  Evolving(const Settings& settings, MPI_Comm comm) : problem_(settings, comm) {}
+  Evolving(const Settings& settings, MPI_Comm comm) : problem_(plan_of_evolution(settings), comm) {}
   std::string describe() const override { return problem_.describe(); }
-  const ModelSpec& model() const override { return problem_.parameters.spec; }
+  const ModelSpec& model() const override { return problem_.parameters->spec; }
   Size size() const override {
-    const auto& mesh = problem_.mesh;
+    const auto& mesh = *problem_.mesh;
     return {.cells = mesh.total_cells(),
             .tokens = mesh.token_line().tokens(),
             .samples = mesh.spec().samples,
-            .parameters = problem_.parameters.layout.size_of_model(),
+            .parameters = problem_.parameters->layout.size_of_model(),
             .ranks_depth = mesh.grid().depth,
             .ranks_token = mesh.grid().token(),
             .groups = 1};
   }
   void run(const std::function<bool()>& after_step) override {
-    problem_.solver.run([&](const Step&) { return after_step(); });
+    problem_.solver->run([&](const Step&) { return after_step(); });
   }
   void save(const std::string& output) override {
-    io::CheckpointWriter file(problem_.mesh.comm(), output);
-    file.put(io::NumbersItem{"u"}, field_part(problem_.mesh), ReadArray(problem_.solver.state()).values);
+    io::CheckpointWriter file(problem_.mesh->comm(), output);
+    file.put(io::NumbersItem{"u"}, field_part(*problem_.mesh), ReadArray(problem_.solver->state()).values);
     file.commit();
   }
 
@@ -41,34 +41,32 @@ class Evolving final : public ScalingWorkload {
 
 class Training final : public ScalingWorkload {
  public:
-  Training(const Settings& settings, MPI_Comm comm)
-      : problem_(settings, comm), batch_(settings.integer("train.batch")) {}
+  Training(const Settings& settings, MPI_Comm comm) : problem_(plan_of_training(settings), comm) {}
   std::string describe() const override { return problem_.describe(); }
-  const ModelSpec& model() const override { return problem_.parameters.spec; }
+  const ModelSpec& model() const override { return problem_.parameters->spec; }
   Size size() const override {
     return {.cells = problem_.depth.cells,
-            .tokens = problem_.line.tokens(),
-            .samples = batch_,
-            .parameters = problem_.parameters.layout.size_of_model(),
+            .tokens = problem_.line->tokens(),
+            .samples = problem_.plan.samples.batch,
+            .parameters = problem_.parameters->layout.size_of_model(),
             .ranks_depth = problem_.ranks.stages,
-            .ranks_token = problem_.line.size(),
+            .ranks_token = problem_.line->size(),
             .groups = problem_.ranks.replica.count,
             .micro_batches = problem_.through_stages.micro_batches};
   }
   void run(const std::function<bool()>& after_step) override {
     long step = 0;
-    do problem_.trainer.step(problem_.batch(step++));
+    do problem_.trainer->step(problem_.batch(step++));
     while (after_step());
   }
   void save(const std::string& output) override {
     io::CheckpointWriter file(problem_.comm, output);
-    problem_.trainer.save(file);
+    problem_.trainer->save(file);
     file.commit();
   }
 
  private:
   TrainProblem problem_;
-  long batch_;
 };
 
 /// End time of an equation, long enough for the steps whatever their size (at most four times forward

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
 #include "io/checkpoint.hpp"
@@ -80,7 +80,8 @@ class StudyExperiment final : public Experiment {
   /// Measures the remaining places. Returns false if the run was asked to stop; a checkpoint is then written,
   /// as it is when a place fails. Collective.
   bool measure_all();
-  void checkpoint();
+  /// Writes a checkpoint of the finished places and, with `within`, of the one that is half measured.
+  void checkpoint(bool within = true);
   /// True if it is time for a checkpoint. Collective.
   bool checkpoint_due() {
     const bool due = frame_.due(checkpoints_);
@@ -102,6 +103,7 @@ class StudyExperiment final : public Experiment {
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
+  std::size_t kept_ = 0;   // finished places in the last checkpoint
   bool stopped_ = false;   // within a place
   std::string continued_;  // path of the checkpoint; empty if there was none
 };
@@ -137,10 +139,11 @@ void StudyExperiment::restart() {
       throw BadInput(from->called() + ": is half way beyond its last place");
     study_->load(found_.places()[found_.count()], *from);
   }
+  kept_ = found_.count();
   continued_ = from->path();
 }
 
-void StudyExperiment::checkpoint() {
+void StudyExperiment::checkpoint(bool within) {
   const Stopwatch watch;
   io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
@@ -148,9 +151,11 @@ void StudyExperiment::checkpoint() {
   for (const auto& source : sources()) digests += std::to_string(source.digest) + '\n';
   file.put(digests_of_sources, digests);
   found_.save(file);
-  file.put(begun_place, study_->half_way() ? 1L : 0L);
-  if (study_->half_way()) study_->save(file);
+  const bool begun = within && study_->half_way();
+  file.put(begun_place, begun ? 1L : 0L);
+  if (begun) study_->save(file);
   file.commit();
+  kept_ = found_.count();
   frame_.add_seconds("output", watch.seconds());
 }
 
@@ -217,7 +222,8 @@ bool StudyExperiment::measure_all() {
       whole = advance(progress);
     } catch (const Error&) {
       progress.finish();
-      if (has_results()) checkpoint();
+      // Whatever failed may have left its place half changed: an earlier checkpoint of it stays.
+      if (found_.count() > kept_) checkpoint(false);
       throw;
     }
     if (!whole || (found_.count() < places.size() && frame_.asked_to_stop())) {

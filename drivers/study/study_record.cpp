@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/statistics.hpp"
-#include "drivers/common/run_attributes.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "io/archive_writer.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"

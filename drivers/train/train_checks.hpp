@@ -1,26 +1,22 @@
 #pragma once
 
-// Checks before a training: keys that a march through depth does not support, and unstable steps.
+// Checks before a training: tokens, labels, memory, and unstable steps.
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "base/settings.hpp"
 #include "data/dataset.hpp"
+#include "drivers/train/train_options.hpp"
 #include "mesh/token_line.hpp"
 #include "model/depth_march.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer {
 
-/// Throws BadInput for keys that a training does not support: diffusion in depth, schemes in depth, and ranks
-/// over depth. Not collective.
-void refuse_what_training_ignores(const Settings& settings);
-
 /// Throws BadInput for mesh.tokens_* that differ from the token lattice of the data, which the data alone
 /// determine. Not collective.
-void refuse_other_lattice(const Settings& settings, const data::Dataset& data);
+void refuse_other_lattice(const SamplesPlan& plan, const data::Dataset& data);
 
 /// The samples of a data set that have a label, in order. Not collective.
 std::vector<std::size_t> labelled_samples(const data::Dataset& data);
@@ -28,8 +24,7 @@ std::vector<std::size_t> labelled_samples(const data::Dataset& data);
 /// Throws BadInput if a classifier cannot learn from the labels of `train`: none at all, with cross entropy a
 /// single class, or in a token file more than half of the classes of a new head without training samples.
 /// `outputs` are those of the model in model.file; 0: none. Not collective.
-void refuse_unfit_labels(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
-                         int outputs);
+void refuse_unfit_labels(LossKind loss, const data::Dataset& train, const data::Dataset& test, int outputs);
 
 /// Lines that say which classes have no samples among `training`, and how many samples of `test` have no
 /// label; empty if there is nothing to say. Not collective.
@@ -44,7 +39,7 @@ std::size_t copies_of(const data::Dataset& train, const std::vector<std::size_t>
 /// The largest kappa for which explicit steps through depth are stable, kappa (h/c) axes <= 1/2
 /// (docs/model.md section 3); infinite for implicit ones. Throws BadInput if some of `parameters` is larger.
 /// Not collective.
-double largest_kappa(const Settings& settings, const Parameters& parameters, const TokenLine& line);
+double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const TokenLine& line);
 
 /// States of its micro-batches that a rank keeps.
 struct KeptStates {
@@ -54,8 +49,8 @@ struct KeptStates {
   bool one_stage = true;        ///< true if the depth is one stage
 };
 /// Refuses a training whose parameters, with gradient and moments, and whose states do not fit into the
-/// memory of a rank, or into run.memory. Collective over `comm`.
-void require_memory_of_training(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
+/// memory of a rank, or into that of the plan. Collective over `comm`.
+void require_memory_of_training(MPI_Comm comm, const TrainPlan& plan, const Parameters& parameters,
                                 const KeptStates& states);
 
 }  // namespace fluxformer

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/progress.hpp"
 #include "base/session.hpp"
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_record.hpp"
@@ -44,6 +44,7 @@ class TrainExperiment final : public Experiment {
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
+  TrainOutput output_;
   TrainProblem problem_;
   // State of the run.
   double best_ = -1;  ///< accuracy on the validation samples
@@ -52,10 +53,13 @@ class TrainExperiment final : public Experiment {
 };
 
 TrainExperiment::TrainExperiment(const Settings& settings, const RunContext& context)
-    : settings_(settings), context_(context), problem_(settings, context.comm) {}
+    : settings_(settings),
+      context_(context),
+      output_(output_of_train(settings)),
+      problem_(plan_of_training(settings), context.comm) {}
 
 bool TrainExperiment::continues_output() const {
-  const auto& output = settings_.word("output.file");
+  const auto& output = output_.file;
   try {
     const io::ArchiveReader file(context_.comm, output);
     return file.text(names::status) == names::interrupted &&
@@ -66,36 +70,36 @@ bool TrainExperiment::continues_output() const {
 }
 
 void TrainExperiment::checkpoint(const TrainRecord& record) {
-  if (checkpointed_ == problem_.trainer.steps()) return;
+  if (checkpointed_ == problem_.trainer->steps()) return;
   const Stopwatch watch;
-  io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
+  io::CheckpointWriter file(context_.comm, output_.file);
   file.put("settings", settings_.resolved());
   file.put(best_accuracy, best_);
   file.put(best_epoch, best_epoch_);
-  problem_.trainer.save(file);
+  problem_.trainer->save(file);
   record.save(file);
   file.commit();
-  checkpointed_ = problem_.trainer.steps();
+  checkpointed_ = problem_.trainer->steps();
   frame_.add_seconds("output", watch.seconds());
 }
 
 void TrainExperiment::restart(const io::CheckpointReader& from) {
-  problem_.trainer.load(from);
-  checkpointed_ = problem_.trainer.steps();
+  problem_.trainer->load(from);
+  checkpointed_ = problem_.trainer->steps();
   best_ = from.real(best_accuracy);
   best_epoch_ = from.integer(best_epoch);
-  if (best_epoch_ > checkpointed_ / problem_.batches.per_epoch())
+  if (best_epoch_ > checkpointed_ / problem_.batches->per_epoch())
     throw BadInput(from.called() + ": its best epoch " + std::to_string(best_epoch_) +
                    " has not been trained");
 }
 
 void TrainExperiment::end_epoch(TrainRecord& record) {
-  const long per_epoch = problem_.batches.per_epoch();
-  const long epoch = problem_.trainer.steps() / per_epoch;
+  const long per_epoch = problem_.batches->per_epoch();
+  const long epoch = problem_.trainer->steps() / per_epoch;
   const auto measure = [&](const data::Dataset& data, const std::vector<std::size_t>& members) -> Evaluation {
     const double none = std::numeric_limits<double>::quiet_NaN();
     if (members.empty()) return {none, none, none};
-    return problem_.trainer.evaluate(problem_.samples(data, members));
+    return problem_.trainer->evaluate(problem_.samples(data, members));
   };
   EpochReport report;
   report.train = record.mean_since((epoch - 1) * per_epoch);
@@ -123,31 +127,31 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
       best_epoch_ = epoch;
       record.write_weights("best");
     }
-    const long every = settings_.integer("output.snapshots");
+    const long every = output_.snapshots;
     if (every > 0 && epoch % every == 0) record.write_weights("epoch" + std::to_string(epoch));
   });
-  if (settings_.flag("checkpoint.epochs")) checkpoint(record);
+  if (output_.every_epoch) checkpoint(record);
 }
 
 bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   const Stopwatch watch;
-  const auto report = problem_.trainer.step(problem_.batch(problem_.trainer.steps()));
+  const auto report = problem_.trainer->step(problem_.batch(problem_.trainer->steps()));
   const double seconds = watch.seconds();
   frame_.add_seconds("steps", seconds);
-  record.add_step(report, static_cast<double>(settings_.integer("train.batch")) / seconds);
-  const long steps = problem_.trainer.steps();
+  record.add_step(report, problem_.batches->global() / seconds);
+  const long steps = problem_.trainer->steps();
   std::ostringstream note;
   note << "loss " << std::setprecision(4) << report.loss;
   progress.update(static_cast<double>(steps), note.str());
-  if (steps % problem_.batches.per_epoch() == 0) end_epoch(record);
-  const long every = settings_.integer("checkpoint.every");
+  if (steps % problem_.batches->per_epoch() == 0) end_epoch(record);
+  const long every = output_.checkpoints;
   if (every > 0 && steps % every == 0) checkpoint(record);
   return steps == problem_.total_steps() || !frame_.asked_to_stop();
 }
 
 std::string TrainExperiment::summary(const TrainRecord& record) const {
   std::ostringstream text;
-  text << "done: " << problem_.epochs << " epochs, " << problem_.trainer.steps() << " steps, "
+  text << "done: " << problem_.plan.epochs << " epochs, " << problem_.trainer->steps() << " steps, "
        << frame_.seconds() << " s";
   if (problem_.members.testing.empty()) {
     text << "; no test accuracy, since no test sample has a label";
@@ -156,7 +160,7 @@ std::string TrainExperiment::summary(const TrainRecord& record) const {
   text << std::fixed << std::setprecision(2)
        << (problem_.test->one_split() ? "; no test split: accuracy on the training samples "
                                       : "; test accuracy ")
-       << 100 * record.test_accuracy(problem_.epochs) << " %";
+       << 100 * record.test_accuracy(problem_.plan.epochs) << " %";
   if (best_epoch_ > 0)
     text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
          << best_epoch_ << ")";
@@ -169,23 +173,23 @@ Report TrainExperiment::run() {
   const auto continued = find_checkpoint(context_.comm, settings_);
   if (continued) restart(*continued);
   auto claim = frame_.claim({.continues_output = continued && continues_output(),
-                             .side_files = train_side_files(settings_, problem_),
+                             .side_files = train_side_files(output_, problem_),
                              .bytes = least_output_bytes(problem_),
-                             .datasets = ParameterLayout(problem_.parameters.spec).views().size()});
-  TrainRecord record(settings_, context_, problem_, std::move(claim), continued ? &*continued : nullptr);
+                             .datasets = ParameterLayout(problem_.parameters->spec).views().size()});
+  TrainRecord record(output_, run_attributes(settings_, context_), problem_, std::move(claim),
+                     continued ? &*continued : nullptr);
   if (frame_.root() && continued)
     std::cerr << "fluxformer: continuing from " << continued->path() << " after " << checkpointed_
               << " steps\n";
   frame_.announce(*this);
-  if (problem_.trainer.steps() == 0 && settings_.integer("output.snapshots") > 0)
-    record.write_weights("epoch0");
+  if (problem_.trainer->steps() == 0 && output_.snapshots > 0) record.write_weights("epoch0");
 
   Progress progress = frame_.progress(static_cast<double>(problem_.total_steps()), "steps",
-                                      static_cast<double>(problem_.trainer.steps()));
+                                      static_cast<double>(problem_.trainer->steps()));
   Report report;
   std::string status = names::done;
   try {
-    while (problem_.trainer.steps() < problem_.total_steps())
+    while (problem_.trainer->steps() < problem_.total_steps())
       if (!advance(record, progress)) {
         status = names::interrupted;
         break;
@@ -197,7 +201,7 @@ Report TrainExperiment::run() {
   progress.finish();
   if (status == names::interrupted) {
     checkpoint(record);
-    report = frame_.stopped("after " + std::to_string(problem_.trainer.steps()) + " steps",
+    report = frame_.stopped("after " + std::to_string(problem_.trainer->steps()) + " steps",
                             "continue with --checkpoint.restart=auto");
   }
   const auto written = record.finish(status, report.summary, frame_.parts());

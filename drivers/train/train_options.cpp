@@ -1,10 +1,10 @@
 #include "drivers/train/train_options.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "drivers/common/data_options.hpp"
-#include "drivers/common/model_options.hpp"
+#include "base/error.hpp"
 #include "drivers/common/run_options.hpp"
 
 namespace fluxformer {
@@ -292,6 +292,121 @@ void declare_sharing(Options& options) {
            .choices = {"1f1b", "gpipe"},
            .role = Role::free});
   declare(memory_option());
+}
+
+namespace {
+
+SamplesPlan samples_plan(const Settings& settings) {
+  return {.data = data_plan(settings),
+          .tokens_x = settings.count("mesh.tokens_x"),
+          .tokens_y = settings.count("mesh.tokens_y"),
+          .training = settings.integer("train.samples"),
+          .testing = settings.integer("train.test_samples"),
+          .validation = settings.real("train.validation"),
+          .batch = settings.count("train.batch"),
+          .augment = settings.real("train.augment"),
+          .noise = settings.real("train.noise")};
+}
+
+ObjectivePlan objective_plan(const Settings& settings) {
+  const bool masked = settings.word("train.objective") == "masked";
+  return {.loss = {loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing"),
+                   masked ? LossTarget::masked_words : LossTarget::label},
+          .masked_share = settings.real("train.masked"),
+          .own_word_matrix = settings.word("train.word_matrix") == "own",
+          .dropout = settings.real("train.dropout"),
+          .teacher = settings.word("distill.teacher"),
+          .distillation = {settings.real("distill.hidden"), settings.real("distill.attention")},
+          .copy_teacher = settings.flag("distill.copy")};
+}
+
+GradientPlan gradient_plan(const Settings& settings, Precision precision) {
+  GradientPlan plan;
+  plan.adjoint = settings.word("train.gradient") == "adjoint";
+  auto& s = plan.settings;
+  s.method = settings.word("adjoint.method");
+  s.theta = settings.real("adjoint.theta");
+  const auto& keep = settings.word("adjoint.keep");
+  s.tapes = keep == "tapes";
+  s.on_disk = keep == "disk";
+  s.folder = settings.word("adjoint.folder");
+  if (precision == Precision::float32)
+    s.newton_tolerance = s.linear_tolerance = 1e-5;  // no tighter than the round-off of the kernels
+  plan.segments = keep == "segments" || keep == "disk";
+  plan.segment = settings.count("adjoint.segment");
+  return plan;
+}
+
+TrainerSettings trainer_plan(const Settings& settings) {
+  TrainerSettings s;
+  s.optimiser = {method_named(settings.word("train.optimiser")),
+                 settings.real("train.momentum"),
+                 settings.real("train.beta1"),
+                 settings.real("train.beta2"),
+                 settings.real("train.epsilon"),
+                 settings.real("train.decay")};
+  s.schedule.peak = settings.real("train.rate");
+  s.schedule.decay = decay_named(settings.word("train.schedule"));
+  s.schedule.last = settings.real("train.last_rate") * s.schedule.peak;
+  s.clip = settings.real("train.clip");
+  s.smoothness = settings.real("train.smoothness");
+  return s;
+}
+
+TrainPlan::Coefficients trained_coefficients(const std::string& word) {
+  using enum TrainPlan::Coefficients;
+  return word == "yes" ? yes : word == "no" ? no : of_a_pde;
+}
+
+/// Throws BadInput for keys that a march through depth does not support.
+void refuse_what_training_ignores(const Settings& settings, const TrainPlan& plan) {
+  if (plan.gradient.implicit() && is_mixed(plan.precision))
+    throw BadInput("adjoint.method = " + plan.gradient.settings.method +
+                   ": residuals of implicit methods cannot become smaller than the rounding of "
+                   "run.precision = " +
+                   settings.word("run.precision") + "; use an explicit method, or single");
+  if (plan.equation.epsilon > 0)
+    throw BadInput(
+        "equation.epsilon: training solves the steady state by a march through depth, which cannot handle "
+        "diffusion in depth");
+  if (plan.equation.scheme != DepthScheme::shift)
+    throw BadInput("depth.scheme = " + settings.word("depth.scheme") +
+                   ": training marches through depth; leave the key out and choose train.gradient = adjoint "
+                   "with adjoint.method");
+}
+
+}  // namespace
+
+TrainPlan plan_of_training(const Settings& settings) {
+  constexpr double giga = 1e9;
+  const auto precision = precision_of(settings);
+  TrainPlan plan{.model = model_plan(settings),
+                 .equation = equation_plan(settings),
+                 .precision = precision,
+                 .samples = samples_plan(settings),
+                 .objective = objective_plan(settings),
+                 .gradient = gradient_plan(settings, precision),
+                 .seed = static_cast<std::uint64_t>(settings.integer("run.seed")),
+                 .ranks_token = std::max(1, settings.count("mesh.ranks_token")),
+                 .ranks_depth = std::max(1, settings.count("mesh.ranks_depth")),
+                 .periodic = settings.flag("mesh.periodic"),
+                 .pipeline = {.schedule = pipeline_schedule_named(settings.word("train.pipeline")),
+                              .micro_batches = settings.count("train.micro_batches")},
+                 .memory = giga * settings.real("run.memory"),
+                 .epochs = settings.integer("train.epochs"),
+                 .trainer = trainer_plan(settings),
+                 .warm_up = settings.real("train.warm_up"),
+                 .coefficients = trained_coefficients(settings.word("train.coefficients"))};
+  refuse_what_training_ignores(settings, plan);
+  return plan;
+}
+
+TrainOutput output_of_train(const Settings& settings) {
+  return {.file = settings.word("output.file"),
+          .snapshots = settings.integer("output.snapshots"),
+          .preconditioner = settings.flag("output.preconditioner"),
+          .checkpoints = settings.integer("checkpoint.every"),
+          .every_epoch = settings.flag("checkpoint.epochs")};
 }
 
 }  // namespace fluxformer

@@ -1,8 +1,17 @@
 #pragma once
 
-// The keys of `train`.
+// The keys of `train`, and what they say.
+
+#include <cstdint>
+#include <string>
 
 #include "base/options.hpp"
+#include "drivers/common/data_options.hpp"
+#include "drivers/common/model_options.hpp"
+#include "model/distillation.hpp"
+#include "model/loss.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
+#include "training/trainer.hpp"
 
 namespace fluxformer {
 
@@ -13,7 +22,79 @@ void declare_train(Options& options);
 void declare_minimised(Options& options);
 /// Declares the keys that say how ranks share a step.
 void declare_sharing(Options& options);
-/// Declares the keys that TrainProblem reads, without those of model and data, and without run.seed.
+/// Declares the keys that plan_of_training reads, without those of model and data, and without run.seed.
 void declare_training(Options& options);
+
+/// The samples that a training takes.
+struct SamplesPlan {
+  DataPlan data;
+  int tokens_x = 0, tokens_y = 0;  ///< the tokens asked for, which must be those of the data; 0: any
+  long training = 0, testing = 0;  ///< numbers of samples; 0: all
+  double validation = 0;           ///< share of the training samples that is set apart
+  int batch = 1;                   ///< samples of a step, over all ranks
+  double augment = 0, noise = 0;   ///< of the data, in each step anew
+};
+
+/// The objective that a training minimises.
+struct ObjectivePlan {
+  Loss loss;
+  double masked_share = 0;       ///< share of the words of a text that are to be guessed
+  bool own_word_matrix = false;  ///< of a new word head
+  double dropout = 0;
+  std::string teacher;  ///< model file; empty: no distillation
+  Distillation::Weights distillation;
+  bool copy_teacher = true;  ///< start with the teacher's embedding, final norm and heads
+  /// True if words are to be guessed, not the classes of samples.
+  bool guesses_words() const { return loss.target == LossTarget::masked_words; }
+};
+
+/// How the gradient goes through depth.
+struct GradientPlan {
+  bool adjoint = false;      ///< PETSc's discrete adjoint; else back-propagation
+  AdjointSettings settings;  ///< of the adjoint; `every` is decided by the cells if `segments`
+  bool segments = false;     ///< the state is kept every `segment` cells
+  int segment = 0;           ///< 0: as many as need the least memory
+  /// True if each step through depth solves a system.
+  bool implicit() const {
+    const auto& method = settings.method;
+    return adjoint && (method == "beuler" || method == "cn" || method == "theta");
+  }
+};
+
+/// A training.
+struct TrainPlan {
+  ModelPlan model;
+  EquationSpec equation;  ///< to be completed by equation_for
+  Precision precision = Precision::float64;
+  SamplesPlan samples;
+  ObjectivePlan objective;
+  GradientPlan gradient;
+  std::uint64_t seed = 1;
+  int ranks_token = 1, ranks_depth = 1;
+  bool periodic = false;
+  PipelineSettings pipeline;  ///< 0 micro-batches: as the stages decide
+  double memory = 0;          ///< bytes that a rank may use; 0: what the machine has
+  long epochs = 1;
+  /// The optimiser and the schedule, without numbers of steps, trained coefficients and the limit of kappa,
+  /// which data and model decide.
+  TrainerSettings trainer;
+  double warm_up = 0;  ///< share of all steps
+  enum class Coefficients { of_a_pde, yes, no } coefficients = Coefficients::of_a_pde;
+};
+/// The plan by the settings. Throws BadInput for a precision that this processor does not have, and for what
+/// a march through depth cannot do: diffusion in depth, schemes in depth, implicit methods in bfloat16. Not
+/// collective.
+TrainPlan plan_of_training(const Settings& settings);
+
+/// The files that `train` writes, and the steps after which it does.
+struct TrainOutput {
+  std::string file;
+  long snapshots = 0;           ///< epochs between weight snapshots; 0: none
+  bool preconditioner = false;  ///< kept in snapshots
+  long checkpoints = 0;         ///< steps between checkpoints; 0: none
+  bool every_epoch = true;      ///< a checkpoint at the end of each epoch
+};
+/// The output by the settings of `train`. Not collective.
+TrainOutput output_of_train(const Settings& settings);
 
 }  // namespace fluxformer

@@ -1,26 +1,24 @@
 #include "drivers/train/train_problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <limits>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
+#include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "data/text/baselines.hpp"
-#include "drivers/train/train_checks.hpp"
-#include "drivers/train/train_stages.hpp"
+#include "model/backpropagation.hpp"
 #include "model/depth_model.hpp"
 #include "operators/kernels/blas.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
+#include "training/stage_cells.hpp"
 
 namespace fluxformer {
 namespace {
-
-RankLayout checked_rank_layout(const Settings& settings, MPI_Comm comm) {
-  refuse_what_training_ignores(settings);
-  return {comm, std::max(1, settings.count("mesh.ranks_token")),
-          std::max(1, settings.count("mesh.ranks_depth"))};
-}
 
 std::vector<std::size_t> every_sample(const data::Dataset& data) {
   std::vector<std::size_t> all(data.size());
@@ -28,16 +26,16 @@ std::vector<std::size_t> every_sample(const data::Dataset& data) {
   return all;
 }
 
-/// Draws as many of `samples` of `data` as `key` says (0: all), by the seed: files may be sorted by class.
+/// Draws `wanted` of `samples` of `data` (0: all), as `key` says, by the seed: files may be sorted by class.
 std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vector<std::size_t>& samples,
-                                       const Settings& settings, const char* key, const char* purpose) {
-  const long wanted = settings.integer(key);
+                                       long wanted, std::uint64_t seed, const char* key,
+                                       const char* purpose) {
   if (wanted > std::ssize(samples))
     throw BadInput(std::string(key) + " = " + std::to_string(wanted) + ": " + data.name() + " has " +
                    std::to_string(samples.size()) + " samples" +
                    (samples.size() < data.size() ? " with a label" : ""));
   if (wanted == 0) return samples;
-  auto drawn = shuffled(samples.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+  auto drawn = shuffled(samples.size(), seed, purpose, 0);
   drawn.resize(wanted);
   for (auto& place : drawn) place = samples[place];
   return drawn;
@@ -45,78 +43,30 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vec
 
 }  // namespace
 
-std::vector<std::size_t> tested_members(const Settings& settings, const data::Dataset& test) {
+std::vector<std::size_t> tested_members(const TrainPlan& plan, const data::Dataset& test) {
   const auto labelled = labelled_samples(test);
   if (labelled.empty()) return {};  // there is nothing to draw from
-  return drawn_members(test, labelled, settings, "train.test_samples", "testing");
+  return drawn_members(test, labelled, plan.samples.testing, plan.seed, "train.test_samples", "testing");
 }
 
 namespace {
 
-Members draw_members(const Settings& settings, const data::Dataset& train, const data::Dataset& test,
+Members draw_members(const TrainPlan& plan, const data::Dataset& train, const data::Dataset& test,
                      int outputs) {
-  const bool labels = !guesses_words(settings);
-  if (labels) refuse_unfit_labels(settings, train, test, outputs);
+  const auto& samples = plan.samples;
+  const bool labels = !plan.objective.guesses_words();
+  if (labels) refuse_unfit_labels(plan.objective.loss.kind, train, test, outputs);
   Members members;
-  const auto drawn = drawn_members(train, every_sample(train), settings, "train.samples", "training");
-  const auto apart =
-      static_cast<std::size_t>(settings.real("train.validation") * static_cast<double>(drawn.size()));
-  const auto order =
-      shuffled(drawn.size(), static_cast<std::uint64_t>(settings.integer("run.seed")), "validation", 0);
+  const auto drawn =
+      drawn_members(train, every_sample(train), samples.training, plan.seed, "train.samples", "training");
+  const auto apart = static_cast<std::size_t>(samples.validation * static_cast<double>(drawn.size()));
+  const auto order = shuffled(drawn.size(), plan.seed, "validation", 0);
   for (std::size_t j = 0; j < order.size(); ++j)
     (j < apart ? members.validation : members.training).push_back(drawn[order[j]]);
-  members.testing = labels
-                        ? tested_members(settings, test)
-                        : drawn_members(test, every_sample(test), settings, "train.test_samples", "testing");
+  members.testing = labels ? tested_members(plan, test)
+                           : drawn_members(test, every_sample(test), samples.testing, plan.seed,
+                                           "train.test_samples", "testing");
   return members;
-}
-
-TokenLine checked_line(const Settings& settings, const data::Dataset& data, const RankLayout& ranks) {
-  refuse_other_lattice(settings, data);
-  return token_line(ranks.line, data, settings.flag("mesh.periodic"));
-}
-
-Batches make_batches(const Settings& settings, const data::Dataset& data, const Members& members,
-                     const Replica& replica) {
-  return {data,
-          members.training,
-          settings.count("train.batch"),
-          replica,
-          static_cast<std::uint64_t>(settings.integer("run.seed")),
-          settings.real("train.augment"),
-          settings.real("train.noise")};
-}
-
-SlabContext training_context(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
-                             const TokenLine& line, const KeptStates& kept, const Dropout* dropout) {
-  require_memory_of_training(comm, settings, parameters, kept);
-  SlabContext context{&line, kept.samples, parameters.spec.width, {}, dropout};
-  context.mask.causal = parameters.spec.causal;
-  return context;
-}
-
-TrainerSettings trainer_settings(MPI_Comm comm, const Settings& settings, const Parameters& parameters,
-                                 const TokenLine& line, bool diffuses, long steps) {
-  TrainerSettings s;
-  s.optimiser = {method_named(settings.word("train.optimiser")),
-                 settings.real("train.momentum"),
-                 settings.real("train.beta1"),
-                 settings.real("train.beta2"),
-                 settings.real("train.epsilon"),
-                 settings.real("train.decay")};
-  s.schedule.peak = settings.real("train.rate");
-  s.schedule.steps = steps;
-  s.schedule.warm_up = static_cast<long>(settings.real("train.warm_up") * static_cast<double>(steps));
-  s.schedule.decay = decay_named(settings.word("train.schedule"));
-  s.schedule.last = settings.real("train.last_rate") * s.schedule.peak;
-  const auto& coefficients = settings.word("train.coefficients");
-  const bool trained =
-      coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
-  s.coefficients = {trained && diffuses, trained, trained};
-  s.clip = settings.real("train.clip");
-  s.smoothness = settings.real("train.smoothness");
-  s.largest_kappa = collectively(comm, [&] { return largest_kappa(settings, parameters, line); });
-  return s;
 }
 
 /// True if there is diffusion over tokens anywhere in the depth.
@@ -126,10 +76,18 @@ bool diffuses_somewhere(MPI_Comm comm, const DepthModel& model) {
   return kappa > 0;
 }
 
-std::optional<MaskedTraining> make_masked(const Settings& settings, const data::Dataset& train,
-                                          const Members& members) {
-  if (!guesses_words(settings)) return {};
-  return std::make_optional<MaskedTraining>(settings, train, members.training);
+/// The plan of the trainer, completed by what data and model decide. Collective over `comm`.
+TrainerSettings trainer_settings(MPI_Comm comm, const TrainPlan& plan, const Parameters& parameters,
+                                 const TokenLine& line, const DepthModel& model, long steps) {
+  using enum TrainPlan::Coefficients;
+  auto s = plan.trainer;
+  s.schedule.steps = steps;
+  s.schedule.warm_up = static_cast<long>(plan.warm_up * static_cast<double>(steps));
+  const bool trained =
+      plan.coefficients == yes || (plan.coefficients == of_a_pde && parameters.spec.kind == ModelKind::pde);
+  s.coefficients = {diffuses_somewhere(comm, model) && trained, trained, trained};
+  s.largest_kappa = collectively(comm, [&] { return largest_kappa(plan, parameters, line); });
+  return s;
 }
 
 /// True if naive Bayes can be fitted: to words of several classes, in a table that is no burden.
@@ -142,47 +100,132 @@ bool has_baseline(const data::Dataset& train) {
 
 }  // namespace
 
-TrainProblem::TrainProblem(const Settings& settings, MPI_Comm world)
-    : comm(world),
-      epochs(settings.integer("train.epochs")),
-      ranks(checked_rank_layout(settings, world)),
-      train(open_data(settings, "train", known_input(settings, world), world)),
-      test(open_data(settings, "test", known_input(*train), world)),
-      members(draw_members(settings, *train, *test, known_input(settings, world).sizes.classes)),
-      masked(make_masked(settings, *train, members)),
-      teacher_parameters(read_teacher(settings, *train, masked, world)),
-      start(starting_model(
-          settings, *train, masked, teacher_parameters,
-          share_of_stage(settings, model_input(settings, *train, masked), ranks.stages, ranks.stage), world)),
-      parameters(start.parameters),
-      line(checked_line(settings, *train, ranks)),
-      depth(equation_spec(settings, parameters.spec).depth),
-      stage_cells(
-          cells_of_stages(settings, parameters.spec, model_input(settings, *train, masked), ranks.stages)),
-      cells(stage_cells[ranks.stage]),
-      batches(make_batches(settings, *train, members, ranks.replica)),
-      through_stages(pipeline_settings(settings, batches.capacity(), ranks.stages)),
-      dropout(settings.real("train.dropout"), static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      slab(training_context(world, settings, parameters, line, kept_states(),
-                            settings.real("train.dropout") > 0 ? &dropout : nullptr)),
-      model(collectively(world, [&] { return make_depth_model(parameters, slab, precision_of(settings)); })),
-      teacher(make_teacher(settings)),
-      distillation(make_distillation(settings)),
-      slots(collectively(world, [&] { return make_slots(settings); })),
-      trainer(ranks.of_training(world), parameters, make_pipeline(),
-              trainer_settings(world, settings, parameters, line, diffuses_somewhere(world, *model),
-                               total_steps())) {
-  parameters.spec.cells = depth.cells;
-  if (train->name() == "tokens") {
-    copies.validation = copies_of(*train, members.training, *train, members.validation);
-    if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
-  }
+std::vector<DepthRange> cells_of_stages(const TrainPlan& plan, const ModelSpec& spec,
+                                        const InputShape& input) {
+  const auto ends = end_work(spec, input, plan.objective.masked_share);
+  return balanced_stages(equation_for(plan.equation, spec).depth.cells, plan.ranks_depth, ends);
+}
+
+ShareOf share_of_stage(const TrainPlan& plan, const InputShape& input, int stage) {
+  if (plan.ranks_depth == 1) return {};
+  return [&plan, input, stage](const ModelSpec& spec) {
+    const auto cells = cells_of_stages(plan, spec, input)[stage];
+    auto share = share_of(spec, equation_for(plan.equation, spec).depth, cells);
+    share.words = share.head && input.word_head && !input.own_word_matrix;
+    // Both knots of a term of the penalty must be on one stage.
+    if (plan.trainer.smoothness > 0) share.last_knot = std::min(share.last_knot + 1, spec.knots - 1);
+    return share;
+  };
+}
+
+PipelineSettings pipeline_settings(const TrainPlan& plan, int samples) {
+  auto s = plan.pipeline;
+  const int stages = plan.ranks_depth;
+  // With four micro-batches for each stage the bubble is below a fifth of a step.
+  constexpr int for_each_stage = 4;
+  if (s.micro_batches == 0) s.micro_batches = stages == 1 ? 1 : std::min(samples, for_each_stage * stages);
+  if (s.micro_batches > samples)
+    throw BadInput("train.micro_batches = " + std::to_string(s.micro_batches) + ": a group of ranks has " +
+                   std::to_string(samples) + " samples of a batch");
+  return s;
+}
+
+std::unique_ptr<DepthMarch> make_march(DepthModel& model, const EquationSpec& equation,
+                                       const GradientPlan& plan, DepthRange cells) {
+  if (!plan.adjoint) return std::make_unique<Backpropagation>(model, equation.depth, equation.speed, cells);
+  auto s = plan.settings;
+  if (plan.segments)
+    s.every = plan.segment > 0 ? plan.segment
+                               : std::max(1, static_cast<int>(std::lround(std::sqrt(cells.count() / 8.0))));
+  return std::make_unique<AdjointMarch>(model, equation.depth, equation.speed, s, cells);
+}
+
+TrainProblem::TrainProblem(const TrainPlan& of_run, MPI_Comm world)
+    : plan(of_run), comm(world), ranks(world, plan.ranks_token, plan.ranks_depth) {
+  open_samples();
+  read_start();
+  make_model();
+  make_trainer();
+  parameters->spec.cells = depth.cells;
   measure_baselines();
+}
+
+void TrainProblem::open_samples() {
+  const auto& data = plan.samples.data;
+  const auto known = known_input(data, comm);
+  train = open_data(data, "train", known, comm);
+  test = open_data(data, "test", known_input(*train), comm);
+  members = draw_members(plan, *train, *test, known.sizes.classes);
+  if (plan.objective.guesses_words())
+    masked.emplace(plan.objective.masked_share, plan.seed, *train, members.training);
+  if (train->name() != "tokens") return;
+  copies.validation = copies_of(*train, members.training, *train, members.validation);
+  if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
+}
+
+void TrainProblem::read_start() {
+  const auto input = model_input(plan, *train, masked);
+  teacher_parameters = read_teacher(plan, *train, masked, input, comm);
+  auto start =
+      starting_model(plan, input, teacher_parameters, share_of_stage(plan, input, ranks.stage), comm);
+  parameters.emplace(std::move(start.parameters));
+  adapted = std::move(start.report);
+  refuse_other_lattice(plan.samples, *train);
+  line.emplace(token_line(ranks.line, *train, plan.periodic));
+  depth = equation_for(plan.equation, parameters->spec).depth;
+  stage_cells = cells_of_stages(plan, parameters->spec, input);
+  cells = stage_cells[ranks.stage];
+}
+
+void TrainProblem::make_model() {
+  const auto& samples = plan.samples;
+  batches.emplace(*train, members.training, samples.batch, ranks.replica, plan.seed, samples.augment,
+                  samples.noise);
+  through_stages = pipeline_settings(plan, batches->capacity());
+  const int parts = through_stages.micro_batches, size = micro_batch_size(batches->capacity(), parts);
+  require_memory_of_training(
+      comm, plan, *parameters,
+      {.cells = cells,
+       .micro_batches = most_in_flight(through_stages.schedule, ranks.stage, ranks.stages, parts),
+       .tokens = line->block().count(),
+       .samples = size,
+       .one_stage = ranks.stages == 1});
+  if (plan.objective.dropout > 0) dropout.emplace(plan.objective.dropout, plan.seed);
+  slab = {.line = &*line,
+          .samples = size,
+          .width = parameters->spec.width,
+          .mask = {},
+          .dropout = dropout ? &*dropout : nullptr};
+  slab.mask.causal = parameters->spec.causal;
+  model = collectively(comm, [&] { return make_depth_model(*parameters, slab, plan.precision); });
+  if (!teacher_parameters) return;
+  teacher = std::make_unique<Teacher>(*teacher_parameters, slab, plan.precision);
+  distillation =
+      std::make_unique<Distillation>(*teacher, *parameters, slab, depth, plan.objective.distillation, cells);
+}
+
+void TrainProblem::make_trainer() {
+  agree(comm, ranks.stages == 1 || slab.size() <= std::numeric_limits<int>::max(),
+        "train.micro_batches = " + std::to_string(through_stages.micro_batches) +
+            ": the state of a micro-batch is too large for a message; take more of them");
+  const auto equation = equation_for(plan.equation, parameters->spec);
+  const auto make_slot = [&] {
+    Slot slot{make_march(*model, equation, plan.gradient, cells), nullptr};
+    slot.evaluator = std::make_unique<GradientEvaluator>(*parameters, slab, *slot.march, plan.objective.loss);
+    if (dropout) slot.evaluator->set_dropout(*dropout);
+    if (distillation != nullptr) slot.evaluator->add_depth_loss(*distillation);
+    return slot;
+  };
+  const auto of_training = ranks.of_training(comm);
+  std::optional<Pipeline> pipeline;
+  collectively(comm, [&] { pipeline.emplace(of_training.depth, through_stages, make_slot); });
+  trainer.emplace(of_training, *parameters, *model, *std::move(pipeline),
+                  trainer_settings(comm, plan, *parameters, *line, *model, total_steps()));
 }
 
 void TrainProblem::measure_baselines() {
   if (masked) {
-    guesses = masked->counted({ranks.of_training(comm).stage, line, *test, members.testing, slab.samples});
+    guesses = masked->counted({ranks.of_training(comm).stage, *line, *test, members.testing, slab.samples});
     if (!members.validation.empty())
       samples(*train, members.validation);  // refuses unusable samples now, not after an epoch
     return;
@@ -195,64 +238,22 @@ void TrainProblem::measure_baselines() {
   });
 }
 
-std::unique_ptr<Teacher> TrainProblem::make_teacher(const Settings& settings) const {
-  if (!teacher_parameters) return nullptr;
-  return std::make_unique<Teacher>(*teacher_parameters, slab, precision_of(settings));
-}
-
-std::unique_ptr<Distillation> TrainProblem::make_distillation(const Settings& settings) const {
-  if (teacher == nullptr) return nullptr;
-  return std::make_unique<Distillation>(*teacher, parameters, slab, depth, distillation_weights(settings),
-                                        cells);
-}
-
-KeptStates TrainProblem::kept_states() const {
-  return {.cells = cells,
-          .micro_batches = most_in_flight(through_stages.schedule, ranks.stage, ranks.stages,
-                                          through_stages.micro_batches),
-          .tokens = line.block().count(),
-          .samples = micro_batch_size(batches.capacity(), through_stages.micro_batches),
-          .one_stage = ranks.stages == 1};
-}
-
-std::vector<Slot> TrainProblem::make_slots(const Settings& settings) {
-  std::vector<Slot> made(kept_states().micro_batches);
-  for (auto& slot : made) {
-    slot.march = make_march(*model, settings, cells);
-    slot.evaluator =
-        std::make_unique<GradientEvaluator>(parameters, slab, *slot.march, loss_of_settings(settings));
-    if (slab.dropout != nullptr) slot.evaluator->set_dropout(dropout);
-    if (distillation != nullptr) slot.evaluator->add_depth_loss(*distillation);
-  }
-  return made;
-}
-
-Pipeline TrainProblem::make_pipeline() const {
-  agree(comm, ranks.stages == 1 || slab.size() <= std::numeric_limits<int>::max(),
-        "train.micro_batches = " + std::to_string(through_stages.micro_batches) +
-            ": the state of a micro-batch is too large for a message; take more of them");
-  std::vector<GradientEvaluator*> evaluators;
-  evaluators.reserve(slots.size());
-  for (const auto& slot : slots) evaluators.push_back(slot.evaluator.get());
-  return {ranks.of_training(comm).depth, std::move(evaluators), through_stages};
-}
-
 SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const {
-  const SampleSet plain{ranks.of_training(comm).stage, line, data, chosen, slab.samples};
+  const SampleSet plain{ranks.of_training(comm).stage, *line, data, chosen, slab.samples};
   return masked ? masked->masked(plain) : plain;
 }
 
 Batch TrainProblem::batch(long step) {
-  auto batch = batches.at(step);
+  auto batch = batches->at(step);
   if (masked) masked->mask(batch);
   return batch;
 }
 
 std::string TrainProblem::describe_samples() const {
   std::ostringstream text;
-  if (const auto left = std::ssize(members.training) % batches.global(); left > 0)
+  if (const auto left = std::ssize(members.training) % batches->global(); left > 0)
     text << "\neach epoch leaves out " << left << " of " << members.training.size()
-         << " training samples, others each time: batches are whole (train.batch = " << batches.global()
+         << " training samples, others each time: batches are whole (train.batch = " << batches->global()
          << ")";
   if (!masked) text << label_notes(*train, members.training, *test);
   if (train->one_split() && !members.testing.empty())
@@ -279,19 +280,19 @@ std::string TrainProblem::describe_samples() const {
 
 std::string TrainProblem::describe() const {
   std::ostringstream text;
-  const auto& spec = parameters.spec;
+  const auto& spec = parameters->spec;
   text << to_word(spec.kind) << ", " << spec.layers << " layers on " << depth.cells << " depth cells, "
-       << spec.knots << " sets of weights, width " << spec.width << ", " << trainer.trained()
+       << spec.knots << " sets of weights, width " << spec.width << ", " << trainer->trained()
        << " trained parameters\n"
        << train->title() << ": " << members.training.size() << " samples to train on, "
        << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
-       << line.tokens_x() << " x " << line.tokens_y() << " tokens, ";
+       << line->tokens_x() << " x " << line->tokens_y() << " tokens, ";
   if (masked)
     text << spec.vocabulary << " words, of which masked ones are guessed\n";
   else
     text << spec.classes << " classes\n";
-  text << epochs << " epochs of " << batches.per_epoch() << " steps; " << ranks.replica.count
-       << " group(s) of " << line.size() * ranks.stages << " rank(s), " << batches.capacity()
+  text << plan.epochs << " epochs of " << batches->per_epoch() << " steps; " << ranks.replica.count
+       << " group(s) of " << line->size() * ranks.stages << " rank(s), " << batches->capacity()
        << " samples each; " << blas_description();
   if (ranks.stages > 1) {
     text << '\n' << ranks.stages << " stages of depth: cells";
@@ -308,7 +309,7 @@ std::string TrainProblem::describe() const {
   if (guesses)
     text << "\nof the masked test words the most frequent word is " << 100 * guesses->unigram
          << " %, the bigram guess " << 100 * guesses->bigram << " %";
-  if (!start.report.empty()) text << "\nfrom the model file " << start.report;
+  if (!adapted.empty()) text << "\nfrom the model file " << adapted;
   return text.str();
 }
 

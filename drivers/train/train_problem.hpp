@@ -1,18 +1,16 @@
 #pragma once
 
-// The problem of `train`: data, model, march through depth and trainer, built from the settings. A rank has
-// the part of the model that its stage of depth needs.
+// The problem of `train`: data, model, march through depth and trainer, made by its plan. A rank has the part
+// of the model that its stage of depth needs (docs/user-guide.md).
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "drivers/common/data_options.hpp"
-#include "drivers/common/model_settings.hpp"
 #include "drivers/common/rank_layout.hpp"
-#include "drivers/train/starting_model.hpp"
 #include "drivers/train/train_checks.hpp"
+#include "drivers/train/train_task.hpp"
 #include "training/trainer.hpp"
 
 namespace fluxformer {
@@ -24,8 +22,8 @@ struct Members {
 };
 
 /// Indices of the samples of `test` that a classifier is tested on: those with a label, as many of them as
-/// train.test_samples says, drawn by run.seed. Not collective; throws BadInput if there are too few.
-std::vector<std::size_t> tested_members(const Settings& settings, const data::Dataset& test);
+/// the plan says, drawn by its seed. Not collective; throws BadInput if there are too few.
+std::vector<std::size_t> tested_members(const TrainPlan& plan, const data::Dataset& test);
 
 /// Number of samples whose tokens are those of a training sample, too.
 struct Copies {
@@ -33,61 +31,67 @@ struct Copies {
   std::size_t testing = 0;
 };
 
-/// A march and an evaluator with room for the activations of one micro-batch.
-struct Slot {
-  std::unique_ptr<DepthMarch> march;
-  std::unique_ptr<GradientEvaluator> evaluator;
-};
+/// Cells of all stages. `input` decides the cost of the ends of the depth: the heads of a model file may be
+/// replaced. Throws BadInput.
+std::vector<DepthRange> cells_of_stages(const TrainPlan& plan, const ModelSpec& spec,
+                                        const InputShape& input);
+/// Parameters that stage `stage` (from 0) holds; all of them without stages. `plan` is borrowed.
+ShareOf share_of_stage(const TrainPlan& plan, const InputShape& input, int stage);
+/// The pipeline of the plan for a group with `samples` samples of a batch. Throws BadInput for more parts than
+/// samples.
+PipelineSettings pipeline_settings(const TrainPlan& plan, int samples);
+/// Makes the march of the plan through these cells of `model` (borrowed). Throws BadInput.
+std::unique_ptr<DepthMarch> make_march(DepthModel& model, const EquationSpec& equation,
+                                       const GradientPlan& plan, DepthRange cells);
 
-/// Everything that `train` needs to take its first step. Later members borrow earlier ones.
+/// Everything that `train` needs to take its first step; every part that is not said to be optional is there
+/// once the problem is made. Later parts borrow earlier ones.
 class TrainProblem {
  public:
   /// Builds the problem. Collective over `comm`; throws BadInput (agreed).
-  TrainProblem(const Settings& settings, MPI_Comm comm);
+  TrainProblem(const TrainPlan& plan, MPI_Comm comm);
   TrainProblem(const TrainProblem&) = delete;
   TrainProblem& operator=(const TrainProblem&) = delete;
   /// Description in a few lines, for --validate and the log.
   std::string describe() const;
-  long total_steps() const { return batches.per_epoch() * epochs; }
+  long total_steps() const { return batches->per_epoch() * plan.epochs; }
   /// This rank's share of the batch of a step.
   Batch batch(long step);
   /// Chosen samples of `train` or `test` on the ranks of the training, in batches of the training's size;
-  /// with masked words where train.objective = masked.
+  /// with masked words where words are guessed.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
+  const TrainPlan plan;
   const MPI_Comm comm;
-  const long epochs;
-  RankLayout ranks;
+  const RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
   Members members;                               ///< those to test on have labels, unless words are guessed
-  std::optional<MaskedTraining> masked;          ///< present if train.objective = masked
-  std::optional<Parameters> teacher_parameters;  ///< absent without distillation
-  /// The model before the training. `parameters` are those that are trained, of this rank's stage.
-  AdaptedModel start;
-  Parameters& parameters;
-  TokenLine line;
-  const DepthCells depth;
-  const std::vector<DepthRange> stage_cells;  ///< cells of all stages
-  const DepthRange cells;                     ///< cells of this rank's stage
-  Batches batches;
-  const PipelineSettings through_stages;
-  Dropout dropout;
+  std::optional<MaskedTraining> masked;          ///< optional: guesses words
+  std::optional<Parameters> teacher_parameters;  ///< optional: distillation
+  std::optional<Parameters> parameters;          ///< those of this rank's stage, which are trained
+  std::string adapted;                           ///< what became of the arrays of a model file (AdaptedModel)
+  std::optional<TokenLine> line;
+  DepthCells depth;
+  std::vector<DepthRange> stage_cells;  ///< cells of all stages
+  DepthRange cells;                     ///< cells of this rank's stage
+  std::optional<Batches> batches;
+  PipelineSettings through_stages;
+  std::optional<Dropout> dropout;  ///< optional: a rate above 0
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
-  std::unique_ptr<Teacher> teacher;            ///< null without distillation
-  std::unique_ptr<Distillation> distillation;  ///< null without distillation
-  std::vector<Slot> slots;
-  Trainer trainer;
+  std::unique_ptr<Teacher> teacher;            ///< optional: distillation
+  std::unique_ptr<Distillation> distillation;  ///< optional: distillation
+  std::optional<Trainer> trainer;
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same samples
   Copies copies;                   ///< of token files only
   std::optional<CountedGuesses> guesses;  ///< shares of counting guesses; present for masked words
 
  private:
-  std::unique_ptr<Teacher> make_teacher(const Settings& settings) const;
-  std::unique_ptr<Distillation> make_distillation(const Settings& settings) const;
-  KeptStates kept_states() const;
-  std::vector<Slot> make_slots(const Settings& settings);
-  Pipeline make_pipeline() const;
+  // The steps of the constructor, in its order.
+  void open_samples();
+  void read_start();
+  void make_model();
+  void make_trainer();
   void measure_baselines();
   std::string describe_samples() const;
 };

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 
 #include "base/error.hpp"
-#include "drivers/common/run_attributes.hpp"
+#include "base/mpi.hpp"
 #include "io/axes.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
@@ -106,39 +105,39 @@ std::vector<std::string> earlier_snapshots(const std::string& output, long every
 
 }  // namespace
 
-std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem) {
-  const auto& output = settings.word("output.file");
-  std::vector<std::string> files{io::history_path(output)};
-  if (!problem.members.validation.empty()) files.push_back(io::weights_path(output, "best"));
-  const long every = settings.integer("output.snapshots");
-  if (every > 0)
-    std::ranges::move(earlier_snapshots(output, every, problem.epochs), std::back_inserter(files));
+std::vector<std::string> train_side_files(const TrainOutput& output, const TrainProblem& problem) {
+  std::vector<std::string> files{io::history_path(output.file)};
+  if (!problem.members.validation.empty()) files.push_back(io::weights_path(output.file, "best"));
+  if (output.snapshots > 0)
+    std::ranges::move(earlier_snapshots(output.file, output.snapshots, problem.plan.epochs),
+                      std::back_inserter(files));
   return files;
 }
 
 std::uint64_t least_output_bytes(const TrainProblem& problem) {
   const auto row = [](const auto& columns) { return 1 + columns.size(); };
-  return 8 * (problem.parameters.layout.size_of_model() +
+  return 8 * (problem.parameters->layout.size_of_model() +
               static_cast<std::uint64_t>(problem.total_steps()) * row(course::step_columns()) +
-              static_cast<std::uint64_t>(problem.epochs) * row(course::epoch_columns()));
+              static_cast<std::uint64_t>(problem.plan.epochs) * row(course::epoch_columns()));
 }
 
-TrainRecord::TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
+TrainRecord::TrainRecord(const TrainOutput& output, RunAttributes run, const TrainProblem& problem,
                          std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued)
-    : settings_(settings), context_(context), problem_(problem), claim_(std::move(claim)) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(context.comm, &rank));
-  root_ = rank == 0;
+    : output_(output),
+      run_(std::move(run)),
+      problem_(problem),
+      claim_(std::move(claim)),
+      root_(mpi::is_root(problem.comm)) {
   if (continued != nullptr) {
-    const long steps = problem.trainer.steps();
+    const long steps = problem.trainer->steps();
     steps_ = rows_of(*continued, course_of_steps, steps, &course::StepRow::step, course::step_columns());
-    epochs_ = rows_of(*continued, course_of_epochs, steps / problem.batches.per_epoch(),
+    epochs_ = rows_of(*continued, course_of_epochs, steps / problem.batches->per_epoch(),
                       &course::EpochRow::epoch, course::epoch_columns());
   }
   const auto head = header();
-  collectively(context.comm, [&] {
+  collectively(problem.comm, [&] {
     if (!root_) return;
-    history_ = std::make_unique<io::HistoryFile>(io::history_path(settings.word("output.file")), head,
+    history_ = std::make_unique<io::HistoryFile>(io::history_path(output.file), head,
                                                  table(axes::step, course::step_columns()),
                                                  table(axes::epoch, course::epoch_columns()));
     for (const auto& row : steps_) history_->add_step(row.step, values_of(row, course::step_columns()));
@@ -198,13 +197,13 @@ Evaluation TrainRecord::mean_since(long first) const {
 
 io::HistoryHeader TrainRecord::header() const {
   io::HistoryHeader head;
-  head.run = run_attributes(settings_, context_);
+  head.run = run_;
   head.group = course::group;
   head.of_group = {{course::samples, static_cast<long>(problem_.members.training.size())},
                    {course::validation_samples, static_cast<long>(problem_.members.validation.size())},
                    {course::test_samples, static_cast<long>(problem_.members.testing.size())},
                    {course::test_split, std::string(problem_.test->one_split() ? "none" : "own")},
-                   {course::trained_parameters, problem_.trainer.trained()}};
+                   {course::trained_parameters, problem_.trainer->trained()}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
   if (problem_.guesses) {
     head.of_group.emplace_back(course::unigram_accuracy, problem_.guesses->unigram);
@@ -229,9 +228,9 @@ std::string TrainRecord::finish(const std::string& status, const std::string& me
                                 const std::vector<std::pair<std::string, double>>& seconds) {
   io::ArchiveWriter archive(std::move(claim_));
   describe(archive);
-  problem_.trainer.stages().for_each_stage(problem_.parameters, [&](const auto& views, const double* values) {
-    write_model_arrays(archive, views, values);
-  });
+  problem_.trainer->stages().for_each_stage(
+      *problem_.parameters,
+      [&](const auto& views, const double* values) { write_model_arrays(archive, views, values); });
   write_courses(archive);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
@@ -242,42 +241,34 @@ std::string TrainRecord::finish(const std::string& status, const std::string& me
 }
 
 void TrainRecord::describe(io::ArchiveWriter& archive) const {
-  for (const auto& [name, value] : header().run) archive.attribute(name, value);
-  write_model_attributes(archive, problem_.parameters.spec);
+  for (const auto& [name, value] : run_) archive.attribute(name, value);
+  write_model_attributes(archive, problem_.parameters->spec);
   const auto words = words_of_model(*problem_.train, problem_.masked);
   if (!words.empty()) archive.words(model_file::embedding_vocabulary, words, model_file::vocabulary_meaning);
 }
 
 void TrainRecord::write_weights(const std::string& what) const {
-  const auto& trainer = problem_.trainer;
-  collectively(context_.comm, [&] {
-    // Rank 0 writes. If it fails, the stages still send their weights, and rank 0 drops them.
-    std::unique_ptr<io::ArchiveWriter> archive;
-    std::exception_ptr failure;
-    const auto on_root = [&](const auto& work) {
-      if (!root_ || failure != nullptr) return;
-      try {
-        work();
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    };
-    on_root([&] {
-      archive = std::make_unique<io::ArchiveWriter>(
-          MPI_COMM_SELF, io::weights_path(settings_.word("output.file"), what), true);
-      describe(*archive);
-    });
-    trainer.stages().for_each_stage(problem_.parameters, [&](const auto& views, const double* values) {
-      on_root([&] { write_model_arrays(*archive, views, values); });
-    });
-    const auto optimiser = trainer.optimiser(
-        settings_.flag("output.preconditioner") ? Preconditioner::kept : Preconditioner::left_out);
-    on_root([&] {
-      write_optimiser(*archive, optimiser);
-      archive->finish(names::done);
-    });
-    if (failure != nullptr) std::rethrow_exception(failure);
+  const auto& trainer = *problem_.trainer;
+  // Rank 0 writes. If it fails, the stages still send their weights, and rank 0 drops them.
+  std::unique_ptr<io::ArchiveWriter> archive;
+  RankFailure failure;
+  const auto on_root = [&](const auto& work) {
+    if (root_) failure.attempt(work);
+  };
+  on_root([&] {
+    archive = std::make_unique<io::ArchiveWriter>(MPI_COMM_SELF, io::weights_path(output_.file, what), true);
+    describe(*archive);
   });
+  trainer.stages().for_each_stage(*problem_.parameters, [&](const auto& views, const double* values) {
+    on_root([&] { write_model_arrays(*archive, views, values); });
+  });
+  const auto optimiser =
+      trainer.optimiser(output_.preconditioner ? Preconditioner::kept : Preconditioner::left_out);
+  on_root([&] {
+    write_optimiser(*archive, optimiser);
+    archive->finish(names::done);
+  });
+  failure.share(problem_.comm);
 }
 
 }  // namespace fluxformer

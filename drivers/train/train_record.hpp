@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/settings.hpp"
-#include "drivers/common/experiment.hpp"
+#include "drivers/common/run_frame.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_variables.hpp"
 #include "io/archive_writer.hpp"
@@ -28,7 +27,7 @@ struct EpochReport {
 
 /// Files that a training may write beside its output, without checkpoints, and weight snapshots that are
 /// there already.
-std::vector<std::string> train_side_files(const Settings& settings, const TrainProblem& problem);
+std::vector<std::string> train_side_files(const TrainOutput& output, const TrainProblem& problem);
 /// Least size of the output, in bytes: the weights and the history.
 std::uint64_t least_output_bytes(const TrainProblem& problem);
 
@@ -36,10 +35,10 @@ std::uint64_t least_output_bytes(const TrainProblem& problem);
 /// written once, at the end.
 class TrainRecord {
  public:
-  /// Records a training in the file claimed by `claim`; the other arguments are borrowed. Opens the history
-  /// file on rank 0, starting with the history in `continued` (may be null). Collective, like all members
-  /// below.
-  TrainRecord(const Settings& settings, const RunContext& context, const TrainProblem& problem,
+  /// Records a training, described by the attributes `run`, in the file claimed by `claim`; `problem` is
+  /// borrowed. Opens the history file on rank 0, starting with the history in `continued` (may be null).
+  /// Collective, like all members below.
+  TrainRecord(const TrainOutput& output, RunAttributes run, const TrainProblem& problem,
               std::unique_ptr<io::PartFile> claim, const io::CheckpointReader* continued);
 
   /// Adds a row to the history: of a step, or of an epoch (course::step_columns, course::epoch_columns).
@@ -69,8 +68,8 @@ class TrainRecord {
   /// continues.
   void watchable(const std::function<void(io::HistoryFile&)>& work);
   void write_courses(io::ArchiveWriter& archive) const;
-  const Settings& settings_;
-  const RunContext& context_;
+  TrainOutput output_;
+  RunAttributes run_;
   const TrainProblem& problem_;
   std::unique_ptr<io::PartFile> claim_;
   bool root_ = false;

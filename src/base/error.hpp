@@ -63,11 +63,15 @@ void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = 
 /// messages that the others wait for, and all ranks throw at the end.
 class RankFailure {
  public:
-  /// Runs `work`, which must not communicate, and keeps what it throws; nothing is run once something has
-  /// failed. Returns true if nothing has failed. Not collective.
+  /// Runs `work`, which must not communicate with the ranks of `share`, and keeps what it throws; nothing is
+  /// run once something has failed. Returns true if nothing has failed. Not collective.
   template <class Work>
   bool attempt(Work&& work) {
-    if (!ok_) return false;
+    return ok_ && attempt_anyway(work);
+  }
+  /// Runs `work` as `attempt` does, but after a failure, too: others may wait for what it sends.
+  template <class Work>
+  bool attempt_anyway(Work&& work) {
     try {
       work();
     } catch (const std::exception&) {
@@ -87,6 +91,7 @@ class RankFailure {
       keep(e.what(), ExitCode::failure);
     }
   }
+  bool failed() const { return !ok_; }
   /// Keeps a failure, if it is the first. Not collective.
   void keep(const std::string& why, ExitCode code) {
     if (std::exchange(ok_, false)) why_ = why, code_ = code;
@@ -94,6 +99,10 @@ class RankFailure {
   /// Collective over `comm`: returns if nothing has failed on any rank; otherwise every rank throws what the
   /// lowest of them kept.
   void share(MPI_Comm comm) const { agree(comm, ok_, why_, code_); }
+  /// Throws what was kept on this rank alone, whose caller shares it. Not collective.
+  void rethrow() const {
+    if (!ok_) share(MPI_COMM_SELF);
+  }
 
  private:
   bool ok_ = true;

@@ -74,8 +74,6 @@ class GradientEvaluator {
   void report_all(const GradientReady& ready) const;
   /// The logits of the last call, [sample][class].
   const std::vector<double>& logits() const { return tape_->logits; }
-  /// The model that the march goes through.
-  DepthModel& model() const { return march_.model(); }
 
  private:
   class Pieces;

@@ -148,41 +148,49 @@ void Pipeline::Neighbour::release(Index slot) {
   check_mpi(MPI_Wait(&sent_[slot], MPI_STATUS_IGNORE));
 }
 
-Pipeline::Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, PipelineSettings settings)
+namespace {
+
+std::vector<Slot> make_slots(int count, const std::function<Slot()>& make_slot) {
+  std::vector<Slot> slots(count);
+  std::ranges::generate(slots, make_slot);
+  return slots;
+}
+
+}  // namespace
+
+Pipeline::Pipeline(MPI_Comm depth, PipelineSettings settings, const std::function<Slot()>& make_slot)
     : settings_(settings),
-      slots_(std::move(slots)),
       passes_(passes_of(settings.schedule, mpi::rank(depth), mpi::size(depth), settings.micro_batches)),
+      slots_(make_slots(
+          most_in_flight(settings.schedule, mpi::rank(depth), mpi::size(depth), settings.micro_batches),
+          make_slot)),
       below_(depth, mpi::is_root(depth) ? MPI_PROC_NULL : mpi::rank(depth) - 1, state_tag, adjoint_tag,
-             slots_.size(), slots_.front()->u().size()),
+             slots_.size(), slots_.front().evaluator->u().size()),
       above_(depth, mpi::rank(depth) + 1 == mpi::size(depth) ? MPI_PROC_NULL : mpi::rank(depth) + 1,
-             adjoint_tag, state_tag, slots_.size(), slots_.front()->u().size()) {}
+             adjoint_tag, state_tag, slots_.size(), slots_.front().evaluator->u().size()) {}
 
 void Pipeline::run(const Pass& pass, const Batch& batch, std::span<double> gradient,
                    const GradientReady& ready) {
   // A slot keeps the activations of a micro-batch from its forward to its backward pass.
   const Index slot = pass.micro_batch % slots_.size();
-  auto& evaluator = *slots_[slot];
+  auto& evaluator = *slots_[slot].evaluator;
   const bool forward = pass.way == Pass::Way::forward;
   auto &from = forward ? below_ : above_, &to = forward ? above_ : below_;
   // A state comes from below and goes up, an adjoint comes from above and goes down. The slot is free once
   // its last message has left.
   to.release(slot);
   from.take(forward ? evaluator.u() : evaluator.u_bar());
-  if (failure_ == nullptr) {
-    try {
-      if (forward) {
-        evaluator.forward(batch);
-      } else {
-        const auto part = evaluator.backward(batch, gradient, ready);
-        sum_.loss += part.loss;
-        sum_.depth_loss += part.depth_loss;
-        sum_.correct += part.correct;
-      }
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-  } else if (ready) {
-    evaluator.report_all(ready);
+  if (failure_.failed()) {
+    if (ready) evaluator.report_all(ready);
+  } else if (forward) {
+    failure_.attempt([&] { evaluator.forward(batch); });
+  } else {
+    failure_.attempt([&] {
+      const auto part = evaluator.backward(batch, gradient, ready);
+      sum_.loss += part.loss;
+      sum_.depth_loss += part.depth_loss;
+      sum_.correct += part.correct;
+    });
   }
   to.send(slot, forward ? evaluator.u() : evaluator.u_bar());
 }
@@ -194,13 +202,11 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
   above_.expect(parts);
   sum_ = {};
   // After a failure this stage computes nothing, but sends and receives as before.
-  failure_ = nullptr;
+  failure_ = {};
   std::vector<Batch> cut;
-  try {
+  failure_.attempt([&] {
     if (parts > 1) cut = cut_batch(batch, parts);
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  });
   // The gradient is complete with the last backward pass: only this one reports its pieces.
   for (const auto& pass : passes_) {
     const bool final = pass.way == Pass::Way::backward && pass.micro_batch + 1 == parts;
@@ -208,33 +214,30 @@ Evaluation Pipeline::gradient(const Batch& batch, std::span<double> gradient, co
     run(pass, micro, gradient, final ? ready : GradientReady{});
   }
   wait_all();
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  failure_.rethrow();
   return sum_;
 }
 
 Evaluation Pipeline::evaluate(const Batch& batch) {
-  auto& evaluator = *slots_.front();
+  auto& evaluator = *slots_.front().evaluator;
   // One slot: the state of the batch before must have left it.
   above_.release(0);
   below_.expect(1);
   below_.take(evaluator.u());
   Evaluation result;
-  failure_ = nullptr;
-  try {
-    result = evaluator.evaluate(batch, LossTerms::labels);
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  failure_ = {};
+  failure_.attempt([&] { result = evaluator.evaluate(batch, LossTerms::labels); });
   above_.send(0, evaluator.u());
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  failure_.rethrow();
   return result;
 }
 
 void Pipeline::forward_only() {
+  auto& u = slots_.front().evaluator->u();
   above_.release(0);
   below_.expect(1);
-  below_.take(slots_.front()->u());
-  above_.send(0, slots_.front()->u());
+  below_.take(u);
+  above_.send(0, u);
 }
 
 void Pipeline::wait_all() {

@@ -6,11 +6,13 @@
 
 #include <mpi.h>
 
-#include <exception>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/index.hpp"
 #include "model/gradient_evaluator.hpp"
 
@@ -55,14 +57,20 @@ int micro_batch_size(int samples, int micro_batches);
 /// std::invalid_argument for more micro-batches than samples.
 std::vector<Batch> cut_batch(const Batch& batch, int micro_batches);
 
-/// The part of a pipeline that one stage does. Each evaluator is a slot for the activations of one
+/// A march through the cells of a stage and an evaluator on it, with room for the activations of one
 /// micro-batch.
+struct Slot {
+  std::unique_ptr<DepthMarch> march;
+  std::unique_ptr<GradientEvaluator> evaluator;
+};
+
+/// The part of a pipeline that one stage does.
 class Pipeline {
  public:
   /// `depth` is a communicator of the ranks with the same samples and tokens, in the order of their stages.
-  /// The evaluators (borrowed) belong to the same stage; there are most_in_flight of them. A slab must fit
-  /// into a message: 2^31 - 1 numbers.
-  Pipeline(MPI_Comm depth, std::vector<GradientEvaluator*> slots, PipelineSettings settings);
+  /// `make_slot` makes a slot of this stage; the pipeline owns most_in_flight of them. A slab must fit into a
+  /// message: 2^31 - 1 numbers. Not collective.
+  Pipeline(MPI_Comm depth, PipelineSettings settings, const std::function<Slot()>& make_slot);
   Pipeline(Pipeline&&) = default;
 
   /// The gradient of this stage, as by GradientEvaluator::gradient; `ready` is called during the backward
@@ -79,9 +87,7 @@ class Pipeline {
   /// Waits until all messages of this rank have been sent.
   void wait_all();
 
-  bool has_loss() const { return slots_.front()->has_loss(); }
-  /// The model of this stage, through which all slots march.
-  DepthModel& model() const { return slots_.front()->model(); }
+  bool has_loss() const { return slots_.front().evaluator->has_loss(); }
 
  private:
   /// A neighbouring stage, which sends slabs of one kind (states or adjoints) and receives slabs of the
@@ -111,11 +117,11 @@ class Pipeline {
   void run(const Pass& pass, const Batch& batch, std::span<double> gradient, const GradientReady& ready);
 
   PipelineSettings settings_;
-  std::vector<GradientEvaluator*> slots_;
   std::vector<Pass> passes_;
+  std::vector<Slot> slots_;
   Neighbour below_, above_;
   Evaluation sum_;
-  std::exception_ptr failure_;  // the first failure of this call
+  RankFailure failure_;  // the first failure of this call
 };
 
 }  // namespace fluxformer

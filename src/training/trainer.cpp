@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <optional>
 #include <string>
@@ -92,15 +91,11 @@ constexpr io::NumbersItem variables{"raw"}, first_moment{"first_moment"},
 
 }  // namespace
 
-Trainer::Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
-                 const TrainerSettings& settings)
-    : Trainer(TrainingRanks::without_stages(comm), parameters, Pipeline(MPI_COMM_SELF, {&evaluator}, {}),
-              settings) {}
-
-Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pipeline,
+Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, DepthModel& model, Pipeline pipeline,
                  const TrainerSettings& settings)
     : ranks_(ranks),
       parameters_(parameters),
+      model_(model),
       pipeline_(std::move(pipeline)),
       settings_(settings),
       stages_(ranks, parameters),
@@ -113,7 +108,7 @@ Trainer::Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pi
 
 bool Trainer::contributes_loss() const {
   // The ranks of a token line hold the same numbers, except the depth loss: only the first one counts.
-  return pipeline_.has_loss() && pipeline_.model().context().line->rank() == 0;
+  return pipeline_.has_loss() && model_.context().line->rank() == 0;
 }
 
 double Trainer::gradient_norm() const {
@@ -167,34 +162,28 @@ StepReport Trainer::step(const Batch& batch) {
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   // theta from the variables, and the kept weights of the model from theta.
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.model().refresh();
+  model_.refresh();
   return report;
 }
 
 Evaluation Trainer::evaluate(const SampleSet& samples) {
   double sums[2] = {0, 0};
   // A stage that fails goes on, as the others wait for its states.
-  collectively(ranks_.all, [&] {
-    std::exception_ptr failure;
-    Index shown = 0;
-    try {
-      samples.for_batches([&](const Batch& batch) {
-        ++shown;
-        try {
-          const auto part = pipeline_.evaluate(batch);
-          sums[0] += part.loss;
-          sums[1] += part.correct;
-        } catch (...) {
-          if (failure == nullptr) failure = std::current_exception();
-        }
+  RankFailure failure;
+  Index shown = 0;
+  failure.attempt([&] {
+    samples.for_batches([&](const Batch& batch) {
+      ++shown;
+      failure.attempt_anyway([&] {
+        const auto part = pipeline_.evaluate(batch);
+        sums[0] += part.loss;
+        sums[1] += part.correct;
       });
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    for (; shown < samples.batches(); ++shown) pipeline_.forward_only();
-    pipeline_.wait_all();
-    if (failure != nullptr) std::rethrow_exception(failure);
+    });
   });
+  for (; shown < samples.batches(); ++shown) pipeline_.forward_only();
+  pipeline_.wait_all();
+  failure.share(ranks_.all);
   if (!contributes_loss()) sums[0] = sums[1] = 0;
   sum_over_ranks(sums, ranks_.all);
   return {.loss = sums[0], .correct = sums[1]};
@@ -225,7 +214,7 @@ void Trainer::load(const io::CheckpointReader& checkpoint) {
   checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
   trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
-  pipeline_.model().refresh();
+  model_.refresh();
 }
 
 }  // namespace fluxformer

@@ -73,13 +73,10 @@ struct StepReport {
 /// Stochastic gradient descent for one model. Every member is collective over all ranks.
 class Trainer {
  public:
-  /// A training without stages of depth: `comm` holds all ranks of all replicas; the objects are borrowed.
-  /// Throws BadInput.
-  Trainer(MPI_Comm comm, Parameters& parameters, GradientEvaluator& evaluator,
-          const TrainerSettings& settings);
-  /// A training in stages: `parameters` are those of this rank's stage (borrowed), `pipeline` is its part of
-  /// the pipeline. Throws BadInput (agreed).
-  Trainer(const TrainingRanks& ranks, Parameters& parameters, Pipeline pipeline,
+  /// A training in stages: `parameters` are those of this rank's stage, `model` is made of them (both
+  /// borrowed), and `pipeline`, whose slots march through that model, is the stage's part of the pipeline.
+  /// Throws BadInput (agreed).
+  Trainer(const TrainingRanks& ranks, Parameters& parameters, DepthModel& model, Pipeline pipeline,
           const TrainerSettings& settings);
 
   /// Takes one step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or
@@ -108,6 +105,7 @@ class Trainer {
   double gradient_norm() const;
   TrainingRanks ranks_;
   Parameters& parameters_;
+  DepthModel& model_;
   Pipeline pipeline_;
   TrainerSettings settings_;
   StageParameters stages_;

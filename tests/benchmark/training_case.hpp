@@ -37,20 +37,20 @@ class TrainingCase {
         parameters_(spec(size), share_of(spec(size), depth_, range_)) {
     initialise_standard(parameters_, 1, 0, 1, 1);
     model_ = make_depth_model(parameters_, context_, precision);
-    std::vector<GradientEvaluator*> slots;
     const PipelineSettings through{.schedule = PipelineSchedule::one_f_one_b, .micro_batches = micro_batches};
-    for (int k = 0; k < most_in_flight(through.schedule, stage_, stages_, micro_batches); ++k) {
-      marches_.push_back(std::make_unique<Backpropagation>(*model_, depth_, 1, range_));
-      evaluators_.push_back(
-          std::make_unique<GradientEvaluator>(parameters_, context_, *marches_.back(), Loss{}));
-      slots.push_back(evaluators_.back().get());
-    }
+    const auto make_slot = [&] {
+      Slot slot{std::make_unique<Backpropagation>(*model_, depth_, 1, range_), nullptr};
+      slot.evaluator = std::make_unique<GradientEvaluator>(parameters_, context_, *slot.march, Loss{});
+      marches_.push_back(slot.march.get());
+      return slot;
+    };
     TrainerSettings settings;
     settings.clip = 1;
     settings.schedule.decay = Decay::constant;
     const auto ranks =
         over == Over::depth ? TrainingRanks{comm, MPI_COMM_SELF, comm} : TrainingRanks::without_stages(comm);
-    trainer_ = std::make_unique<Trainer>(ranks, parameters_, Pipeline(ranks.depth, slots, through), settings);
+    trainer_ = std::make_unique<Trainer>(ranks, parameters_, *model_,
+                                         Pipeline(ranks.depth, through, make_slot), settings);
     const auto samples = static_cast<std::size_t>(samples_);
     batch_.input.resize(samples * static_cast<std::size_t>(size.columns * size.rows * features));
     for (std::size_t j = 0; j < batch_.input.size(); ++j) batch_.input[j] = std::sin(static_cast<double>(j));
@@ -62,7 +62,7 @@ class TrainingCase {
   /// Memory of the activations of all micro-batches that are kept at a time.
   double kept_megabytes() const {
     double bytes = 0;
-    for (const auto& march : marches_) bytes += static_cast<double>(march->kept_bytes());
+    for (const auto* march : marches_) bytes += static_cast<double>(march->kept_bytes());
     return 1e-6 * bytes;
   }
   double parameter_megabytes() const { return 8e-6 * static_cast<double>(parameters_.values.size()); }
@@ -82,8 +82,7 @@ class TrainingCase {
   DepthRange range_;
   Parameters parameters_;
   std::unique_ptr<DepthModel> model_;
-  std::vector<std::unique_ptr<Backpropagation>> marches_;
-  std::vector<std::unique_ptr<GradientEvaluator>> evaluators_;
+  std::vector<const DepthMarch*> marches_;  // of the slots
   std::unique_ptr<Trainer> trainer_;
   Batch batch_;
 };

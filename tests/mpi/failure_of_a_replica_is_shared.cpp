@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "tests/support/small_problem.hpp"
@@ -45,9 +47,8 @@ class Failing final : public DepthMarch {
 struct Troubled {
   Troubled(int ranks_token, const data::Dataset& data)
       : run(MPI_COMM_WORLD, ranks_token, spec(), data, random_parameters({.model = model()})),
-        march(run.march),
-        evaluator(run.parameters, run.context, march, {}),
-        trainer(MPI_COMM_WORLD, run.parameters, evaluator, spec().settings) {}
+        trainer(TrainingRanks::without_stages(MPI_COMM_WORLD), run.parameters, *run.model,
+                Pipeline(MPI_COMM_SELF, {}, [&] { return slot(); }), spec().settings) {}
 
   static ModelSpec model() {
     auto spec = small_model(cells);
@@ -60,12 +61,18 @@ struct Troubled {
     spec.settings.bucket = 50;  // several pieces are in flight
     return spec;
   }
+  Slot slot() {
+    auto failing = std::make_unique<Failing>(run.march);
+    march = failing.get();
+    Slot made{std::move(failing), nullptr};
+    made.evaluator = std::make_unique<GradientEvaluator>(run.parameters, run.context, *march, Loss{});
+    return made;
+  }
   /// Only the last replica fails.
-  void fail_at(int row) { march.at = run.replica.index == run.replica.count - 1 ? row : never; }
+  void fail_at(int row) { march->at = run.replica.index == run.replica.count - 1 ? row : never; }
 
   TrainingRun run;
-  Failing march;
-  GradientEvaluator evaluator;
+  Failing* march = nullptr;  // of the trainer's only slot
   Trainer trainer;
 };
 

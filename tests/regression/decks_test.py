@@ -95,7 +95,7 @@ class Comparisons(unittest.TestCase):
         for folder in folders:
             written = min(max(epochs_of(path)) for model in ("transformer", "pde", "normed", "distilled", "linear", "mlp")
                           for path in glob.glob(os.path.join(folder, model + ".ini")))
-            for experiment in ("bottleneck", "gradient_flow", "hessian", "identifiability"):
+            for experiment in ("bottleneck", "gradient_flow", "hessian_spectrum", "identifiability"):
                 read = epochs_of(os.path.join(folder, experiment + ".ini"))
                 self.assertTrue(read, experiment)
                 self.assertLessEqual(max(read), written, f"{folder}/{experiment}.ini")

@@ -27,8 +27,8 @@ class LayerTest(HeldBackTest):
     """Random weights, no files of models."""
 
     def study(self, deck, *arguments, ranks=1):
-        """A run of a deck; its group /analysis/hessian."""
-        end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", deck), "--quiet", "--output.file=out.h5",
+        """A run of a deck of input/hessian, which has the name of its study; the file."""
+        end = self.run_program("hessian_" + deck.removesuffix(".ini"), os.path.join(ROOT, "input", "hessian", deck), "--quiet", "--output.file=out.h5",
                                "--output.overwrite=true", *arguments, ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.open("out.h5")
@@ -84,7 +84,7 @@ class OneLayer(LayerTest):
         self.assert_draws("entries", "heat_map")
         together = self.arrays("out.h5")
         # A stop in the heat map keeps the points.
-        end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", *size, "--hessian.seeds=3",
+        end = self.run_program("hessian_blocks", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", *size, "--hessian.seeds=3",
                                "--hessian.layers=linear", "--run.time_limit=1e-6", "--output.file=one.h5")
         self.assertEqual(end.code, 4, end)
         self.assertIn("after all points; continue with", end.err)
@@ -151,7 +151,7 @@ class OneLayer(LayerTest):
                  "--hessian.sigmas=1,1e80")
         for depth in (1, 2):
             for ranks in (1, 2, 3):
-                end = self.run_program("hessian", os.path.join(ROOT, "input", "hessian", "scaling.ini"), "--quiet", ALL, *sizes,
+                end = self.run_program("hessian_scaling", os.path.join(ROOT, "input", "hessian", "scaling.ini"), "--quiet", ALL, *sizes,
                                        f"--hessian.depth={depth}", f"--output.file=on{ranks}.h5", "--output.overwrite=true", ranks=ranks)
                 self.assertEqual(end.code, 0, end)
                 self.assertIn("numbers that are not finite in 2 of them, the first: linear, seed 1, sigma 1e+80", end.out)
@@ -172,26 +172,29 @@ class OneLayer(LayerTest):
         self.assertEqual([os.path.basename(deck) for deck in decks],
                          ["blocks.ini", "growth_linear.ini", "growth_mlp.ini", "growth_pre_norm.ini", "growth_softmax.ini"])
         for deck in decks:
+            experiment = "hessian_scaling" if "growth" in deck else "hessian_blocks"
             for more in ((), ("--hessian.depth=5", "--hessian.sigmas=0.01,10"))[:2 if "growth" in deck else 1]:
-                end = self.run_program("hessian", deck, "--validate", "--output.file=out.h5", *more)
+                end = self.run_program(experiment, deck, "--validate", "--output.file=out.h5", *more)
                 self.assertEqual((end.code, end.err), (0, ""), end)
                 # At a small size they run.
-                end = self.run_program("hessian", deck, "--quiet", "--hessian.width=4", "--hessian.sequences=2", "--hessian.seeds=1",
+                end = self.run_program(experiment, deck, "--quiet", "--hessian.width=4", "--hessian.sequences=2", "--hessian.seeds=1",
                                        "--output.file=out.h5", "--output.overwrite=true", *more)
                 self.assertEqual(end.code, 0, end)
 
     def test_keys_of_the_other_study_are_refused(self):
-        for settings, word in ((("--hessian.study=blocks", "--hessian.sigmas=1"), "hessian.sigmas"),
-                               (("--hessian.study=blocks", "--hessian.eigenvalues=3"), "hessian.eigenvalues"),
-                               (("--hessian.study=scaling", "--models.transformer=x.h5"), "models.transformer"),
-                               (("--hessian.study=scaling", "--hessian.sigmas=0"), "hessian.sigmas"),
-                               (("--hessian.study=blocks", "--hessian.seeds="), "hessian.seeds"),
-                               (("--hessian.study=blocks", "--hessian.layers=linear_mlp"), "hessian.layers"),
-                               (("--hessian.study=scaling", "--hessian.layers=mlp"), "hessian.layers"),
-                               (("--hessian.study=scaling", "--hessian.heat_map=true"), "hessian.heat_map"),
-                               (("--hessian.study=blocks", "--hessian.heat_map=true", "--hessian.width=2000"), "hessian.heat_map"),
-                               (("--hessian.study=blocks", "--hessian.width=2000"), "hessian.width = 2000")):
-            self.assert_refused(self.run_program("hessian", *settings, "--output.file=out.h5", ranks=2), word)
+        of_scaling, of_spectrum = "is a key of hessian_scaling, not of hessian_blocks", "is a key of hessian_spectrum, not of "
+        for experiment, setting, *words in (("blocks", "--hessian.sigmas=1", "hessian.sigmas = 1 (command line): " + of_scaling),
+                                            ("blocks", "--hessian.eigenvalues=3", "hessian.eigenvalues", of_spectrum + "hessian_blocks"),
+                                            ("scaling", "--models.transformer=x.h5", "models.transformer", of_spectrum + "hessian_scaling"),
+                                            ("scaling", "--hessian.sigmas=0", "hessian.sigmas"),
+                                            ("blocks", "--hessian.seeds=", "hessian.seeds"),
+                                            ("blocks", "--hessian.layers=linear_mlp", "hessian.layers", "'linear_mlp'"),
+                                            ("scaling", "--hessian.layers=mlp", "hessian.layers"),
+                                            ("scaling", "--hessian.heat_map=true", "hessian.heat_map", "is a key of hessian_blocks"),
+                                            ("blocks", "--hessian.width=2000", "hessian.width = 2000")):
+            self.assert_refused(self.run_program("hessian_" + experiment, setting, "--output.file=out.h5", ranks=2), *words)
+        end = self.run_program("hessian_blocks", "--hessian.heat_map=true", "--hessian.width=2000", "--output.file=out.h5", ranks=2)
+        self.assert_refused(end, "hessian.heat_map")
 
 
 class Restart(LayerTest):
@@ -202,7 +205,7 @@ class Restart(LayerTest):
     POINTS = 108
 
     def sweep(self, *more, ranks=1):
-        return self.run_program("hessian", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, *more, ranks=ranks)
+        return self.run_program("hessian_scaling", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, *more, ranks=ranks)
 
     def points(self):
         """Points in the newest complete checkpoint; 0 if there is none."""
@@ -222,7 +225,7 @@ class Restart(LayerTest):
         self.whole()
         done = 0
         for ranks, name in enumerate((CHECKPOINT, "out.checkpoint.previous.h5", CHECKPOINT), 1):
-            ended = self.killed_at(("rename", name, 3), "hessian", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, GO_ON,
+            ended = self.killed_at(("rename", name, 3), "hessian_scaling", os.path.join(ROOT, "input", "hessian", "scaling.ini"), *self.SWEEP, GO_ON,
                                    "--output.file=out.h5", ranks=ranks)
             self.assertNotEqual(ended.code, 0)
             self.assertFalse(os.path.exists(self.path("out.h5")))
@@ -249,7 +252,7 @@ class Restart(LayerTest):
         self.assert_same_bits("out.h5", "whole.h5")
 
     def test_sizes_of_entries_go_on_too(self):
-        entries = ("hessian", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", "--hessian.seeds=1,2", "--hessian.width=4",
+        entries = ("hessian_blocks", os.path.join(ROOT, "input", "hessian", "blocks.ini"), "--quiet", "--hessian.seeds=1,2", "--hessian.width=4",
                    "--hessian.sequences=4")
         self.assertEqual(self.run_program(*entries, "--output.file=whole.h5").code, 0)
         # Medians of a block that is zero are -inf, in the checkpoint as in the file.

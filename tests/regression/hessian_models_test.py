@@ -67,7 +67,7 @@ class ModelsTest(CompareTest):
         together([lambda name=name, settings=settings: train(name, settings) for name, settings in MODELS.items()])
 
     def hessian(self, *arguments, models=ONE, **more):
-        return self.compare("hessian", *arguments, models=models, **more)
+        return self.compare("hessian_spectrum", *arguments, models=models, **more)
 
     def copy_of(self, name, epoch):
         return self.open(f"models/{name}.epoch{epoch}.h5")
@@ -168,7 +168,7 @@ class EdgeOfStability(ModelsTest):
                 end = self.run_program("train", os.path.join(decks, f"{optimiser}.ini"), "--quiet", *more, "--output.file=edge.h5",
                                        "--output.overwrite=true")
                 self.assertEqual(end.code, 0, end)
-            found = self.compare("hessian", "--samples.count=8", "--hessian.epochs=0,1,2", "--output.overwrite=true",
+            found = self.compare("hessian_spectrum", "--samples.count=8", "--hessian.epochs=0,1,2", "--output.overwrite=true",
                                  models=(os.path.join(decks, "hessian.ini"), "--models.transformer=edge.h5"))
             self.assertAlmostEqual(self.open("out.h5")["analysis/hessian/transformer"].attrs["stability_threshold"], threshold, 12)
             np.testing.assert_allclose(found["transformer/epoch_loss"][0, :2], self.open("edge.h5")["training/loss"][...], rtol=1e-6)
@@ -230,7 +230,7 @@ class Preconditioned(ModelsTest):
         size = sum(array.size for _, array in self.variables_of("transformer", 1))
         for bad in (0, -1, np.nan, np.inf):
             self.change("transformer", 1, "/optimiser/preconditioner", np.where(np.arange(size) == size // 2, bad, 1.0))
-            end = self.run_program("hessian", "--quiet", *ONE, *FOLLOWED, "--hessian.epochs=1", "--output.file=out.h5")
+            end = self.run_program("hessian_spectrum", "--quiet", *ONE, *FOLLOWED, "--hessian.epochs=1", "--output.file=out.h5")
             self.assert_refused(end, "transformer.epoch1.h5", "/optimiser/preconditioner")
 
 
@@ -308,7 +308,7 @@ class OtherRuns(ModelsTest):
                  ((OTHERS[0], "--models.mlp=models/none.h5"), ("models.mlp = models/none.h5",)))
 
         def refuse(settings, words):
-            end = self.run_program("hessian", "--quiet", *ONE, *settings, "--output.file=out.h5")
+            end = self.run_program("hessian_spectrum", "--quiet", *ONE, *settings, "--output.file=out.h5")
             with self.subTest(settings=settings):
                 self.assert_refused(end, *words)
 
@@ -329,7 +329,7 @@ class OtherRuns(ModelsTest):
 
     def test_ranks_that_cannot_share_tokens_are_refused(self):
         for ranks, share in ((3, 2), (2, 4)):
-            end = self.run_program("hessian", "--quiet", *ONE, f"--mesh.ranks_token={share}", "--output.file=out.h5", ranks=ranks)
+            end = self.run_program("hessian_spectrum", "--quiet", *ONE, f"--mesh.ranks_token={share}", "--output.file=out.h5", ranks=ranks)
             self.assert_refused(end, f"mesh.ranks_token = {share}", str(ranks))
 
 

@@ -25,7 +25,7 @@ FEW = "--samples.count=10"
 
 class Hessian(CompareTest):
     def test_has_ends_density_and_sums_that_agree(self):
-        found = self.compare("hessian", PARTS, "--hessian.probes=6", "--hessian.tolerance=1e-10", "--models.seeds=1", FEW)
+        found = self.compare("hessian_spectrum", PARTS, "--hessian.probes=6", "--hessian.tolerance=1e-10", "--models.seeds=1", FEW)
         for model in ("transformer", "independent", "distilled"):
             for part in ("", "gauss_newton_", "functional_"):
                 largest, node, weight = (found[f"{model}/{part}{name}"] for name in
@@ -52,7 +52,7 @@ class Hessian(CompareTest):
         self.assertGreater(np.abs(found["inherited/loss"] - found["transformer/loss"]).min(), 1e-6)
 
     def test_blocks_are_symmetric_and_add_up(self):
-        self.compare("hessian", PARTS, "--hessian.block_probes=20", "--hessian.eigenvalues=0", "--hessian.probes=0", models=ONE)
+        self.compare("hessian_spectrum", PARTS, "--hessian.block_probes=20", "--hessian.eigenvalues=0", "--hessian.probes=0", models=ONE)
         group = self.open("out.h5")["analysis/hessian/transformer"]
         names = group.attrs["blocks"].split("\n")
         self.assertEqual(names, ["embedding", *(f"{kind} of set {layer}" for layer in (1, 2) for kind in
@@ -69,7 +69,7 @@ class Hessian(CompareTest):
                          ["/seed", "/transformer_block", "/transformer_other_block"])
 
     def test_distances_between_blocks_are_those_between_their_densities(self):
-        found = self.compare("hessian", "--hessian.blocks=Q,K,V", "--hessian.block_probes=4", "--hessian.block_steps=10",
+        found = self.compare("hessian_spectrum", "--hessian.blocks=Q,K,V", "--hessian.block_probes=4", "--hessian.block_steps=10",
                              "--hessian.parts=hessian", "--hessian.eigenvalues=0", "--hessian.probes=0", models=ONE)
         distance, floor = found["transformer/block_distance"][0], found["transformer/block_floor"][0]
         node, weight = found["transformer/block_node"][0], found["transformer/block_weight"][0]  # [block, probe, step]
@@ -98,7 +98,7 @@ class Hessian(CompareTest):
         self.assertAlmostEqual(found["transformer/heterogeneity"][0], np.mean(counted), 12)
 
     def test_follows_the_largest_eigenvalue_over_the_training(self):
-        found = self.compare("hessian", "--hessian.epochs=0,2", "--hessian.parts=hessian", "--hessian.probes=0",
+        found = self.compare("hessian_spectrum", "--hessian.epochs=0,2", "--hessian.parts=hessian", "--hessian.probes=0",
                              "--hessian.tolerance=1e-10", FEW)
         for model in ("transformer", "independent", "distilled"):
             course = found[f"{model}/epoch_largest_eigenvalue"]
@@ -110,9 +110,9 @@ class Hessian(CompareTest):
 
     def test_says_the_same_on_any_number_of_ranks(self):
         settings = ("--hessian.tolerance=1e-12", "--hessian.block_probes=2", "--hessian.steps=8")
-        alone = self.compare("hessian", *settings, models=ONE)
+        alone = self.compare("hessian_spectrum", *settings, models=ONE)
         for ranks in SEVERAL_RANKS:
-            together = self.compare("hessian", *settings, models=ONE, ranks=ranks, output=f"on{ranks}.h5")
+            together = self.compare("hessian_spectrum", *settings, models=ONE, ranks=ranks, output=f"on{ranks}.h5")
             self.assertEqual(sorted(alone), sorted(together))
             for name, numbers in alone.items():
                 if name.endswith("seconds") or name.endswith("residual"):
@@ -131,7 +131,7 @@ class Hessian(CompareTest):
                  (("--run.precision=single",), ("run.precision", "double")))
         for number, (settings, words) in enumerate(cases):
             for ranks in ranks_of_case(number):
-                end = self.run_program("hessian", "--quiet", *ONE, *settings, "--output.file=out.h5", ranks=ranks)
+                end = self.run_program("hessian_spectrum", "--quiet", *ONE, *settings, "--output.file=out.h5", ranks=ranks)
                 self.assert_refused(end, *words)
                 self.assertFalse(os.path.exists(self.path("out.h5")))
 
@@ -143,21 +143,21 @@ class Hessian(CompareTest):
                                    "--output.file=other.h5", "--output.overwrite=true")
             self.assertEqual(end.code, 0, end)
             for more in ((), ("--validate",)):
-                end = self.run_program("hessian", "--quiet", "--models.transformer=other.h5", "--data.tokens=rows", "--output.file=out.h5", *more)
+                end = self.run_program("hessian_spectrum", "--quiet", "--models.transformer=other.h5", "--data.tokens=rows", "--output.file=out.h5", *more)
                 self.assert_refused(end, *words)
 
     def test_a_model_is_not_replaced_by_its_hessian(self):
         model = "models/transformer_1.h5"
         with open(self.path(model), "rb") as file:
             before = file.read()
-        end = self.run_program("hessian", "--quiet", *ONE, f"--output.file=./{model}", "--output.overwrite=true", ranks=2)
+        end = self.run_program("hessian_spectrum", "--quiet", *ONE, f"--output.file=./{model}", "--output.overwrite=true", ranks=2)
         self.assert_refused(end, model, "output.file")
         with open(self.path(model), "rb") as file:
             self.assertEqual(file.read(), before)
 
     def test_the_deck_runs_and_is_drawn(self):
         os.mkdir(self.path("out"))
-        end = self.run_program("hessian", DECK, "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
+        end = self.run_program("hessian_spectrum", DECK, "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
                                "--samples.count=10", "--samples.batch=5", "--hessian.block_probes=2", "--hessian.block_steps=5",
                                "--hessian.epochs=0,1,2", "--quiet", ranks=2)
         self.assertEqual(end.code, 0, end)

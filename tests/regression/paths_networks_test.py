@@ -24,10 +24,11 @@ from fluxformer.report.verdicts import weigh  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "paths", "claims.toml")
 TASK = ("--paths.task=one_shot", "--paths.images=digits", "--paths.seeds=1,2")
-TRAIN = (*TASK, "--paths.study=train", "--paths.width=6", "--paths.heads=3", "--paths.key=4", "--paths.steps=7", "--paths.batch=12",
+TRAIN = ("paths_train", *TASK, "--paths.width=6", "--paths.heads=3", "--paths.key=4", "--paths.steps=7", "--paths.batch=12",
          "--paths.judge_every=3", "--paths.judged_examples=40", "--paths.rate=0.003")
-THEORY = (*TASK, "--paths.examples=24", "--paths.test_examples=40", "--paths.widths=10,100", "--paths.temperatures=0.1,1")
-PRUNE = (*THEORY, "--paths.study=prune", "--paths.attention=network.h5", "--paths.random_orders=3")
+SIZES = (*TASK, "--paths.examples=24", "--paths.test_examples=40", "--paths.widths=10,100", "--paths.temperatures=0.1,1")
+THEORY = ("paths_theory", *SIZES)
+PRUNE = ("paths_prune", *SIZES, "--paths.attention=network.h5", "--paths.random_orders=3")
 
 
 def copy_changed(source, path, change):
@@ -39,7 +40,7 @@ def copy_changed(source, path, change):
 
 class NetworksTest(ProgramTest):
     def paths(self, *arguments, ranks=1, name="out.h5", code=0):
-        end = self.run_program("paths", "--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
+        end = self.run_program("--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
         self.assertEqual(end.code, code, end)
         return self.measures(name) if code == 0 else end
 
@@ -74,7 +75,7 @@ class Training(NetworksTest):
         whole = self.train(name="whole.h5", ranks=2)
         codes = []
         for _ in range(20):
-            end = self.run_program("paths", "--quiet", *TRAIN, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
+            end = self.run_program("--quiet", *TRAIN, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
                                    "--output.file=network.h5", ranks=2)
             codes.append(end.code)
             if end.code == 0:
@@ -113,7 +114,7 @@ class Theory(NetworksTest):
         self.paths(*THEORY)
         self.assert_draws("out.h5", pictures=("paths-accuracy", "paths-sets", "paths-order", "paths-components", "paths-heads"))
         with open_run(self.path("out.h5")) as run:
-            comparison = next(iter(studies([run]))).of("paths.theory")
+            comparison = next(iter(studies([run]))).of("paths_theory")
             rows = paths.table(comparison)
             accuracy, further = run.analysis("paths/theory", "accuracy"), run.analysis("paths/theory", "further_accuracy")
         best = further[..., 0].argmax(axis=1)  # [seed, width]
@@ -214,7 +215,7 @@ class Pruning(NetworksTest):
             found = {one.id: findings[0].outcomes[0].measured for one, findings in weigh(every, study, rule)}
             np.testing.assert_allclose(found["paths-prune-trained"], run.analysis("paths/network", "loss_by_theory"))
             np.testing.assert_allclose(found["paths-score-beats-chance"], run.analysis("paths/network", "gain_over_random"))
-            rows = networks.pruning_table(study.of("paths.prune"))
+            rows = networks.pruning_table(study.of("paths_prune"))
         self.assertEqual(len(rows), 6)
         self.assertEqual(len(rows[0]), 8)
 
@@ -290,11 +291,11 @@ class Decks(NetworksTest):
             def deck(name, folder=folder):
                 return os.path.join(ROOT, "input", folder, name + ".ini")
 
-            self.paths(deck("one_shot_train"), *self.SMALL, "--paths.steps=2", "--paths.batch=8", "--paths.width=8", "--paths.key=4",
+            self.paths("paths_train", deck("one_shot_train"), *self.SMALL, "--paths.steps=2", "--paths.batch=8", "--paths.width=8", "--paths.key=4",
                        "--paths.judged_examples=10", name="network.h5", ranks=2)
             short = ("--paths.attention=network.h5", "--paths.examples=12", "--paths.test_examples=10", "--paths.widths=10", "--paths.temperatures=0.5")
-            self.assertEqual(self.paths(deck("one_shot"), *self.SMALL, *short, "--paths.key=4")["theory", "mean"].shape, (1, 1, 2, 10))
-            self.assertEqual(self.paths(deck("prune"), *self.SMALL, *short)["network", "pruned_accuracy"].shape, (1, 24, 9))
+            self.assertEqual(self.paths("paths_theory", deck("one_shot"), *self.SMALL, *short, "--paths.key=4")["theory", "mean"].shape, (1, 1, 2, 10))
+            self.assertEqual(self.paths("paths_prune", deck("prune"), *self.SMALL, *short)["network", "pruned_accuracy"].shape, (1, 24, 9))
 
 
 class Refusals(NetworksTest):
@@ -306,21 +307,21 @@ class Refusals(NetworksTest):
             file["analysis/paths/network/values"] = np.zeros((2, 2, 3, 6, 5))
 
         copy_changed(self.path("network.h5"), self.path("other.h5"), damage)
-        self.paths("--paths.widths=10", "--paths.examples=10", "--paths.test_examples=10", name="theory.h5")
-        cases = ((("--paths.study=train",), ("paths.study = train needs paths.task = one_shot",)),
+        self.paths("paths_theory", "--paths.widths=10", "--paths.examples=10", "--paths.test_examples=10", name="theory.h5")
+        cases = ((("paths_train", "--paths.task=markov"), ("paths.task = markov",)),
                  ((*THEORY, "--paths.attention=network.h5", "--paths.heads=8"), ("paths.heads = 8", "has 3")),
                  ((*THEORY, "--paths.attention=out.h5"), ("paths.attention = out.h5",)),
-                 ((*TASK, "--paths.study=prune"), ("paths.study = prune", "paths.attention")),
-                 ((*TASK, "--paths.study=prune", "--paths.task=markov"), ("paths",)),
+                 (("paths_prune", *TASK), ("paths_prune needs trained networks", "paths.attention")),
+                 (("paths_prune", "--paths.task=markov"), ("paths.task = markov",)),
                  ((*THEORY, "--paths.attention=nowhere.h5"), ("paths.attention = nowhere.h5",)),
-                 ((*THEORY, "--paths.attention=theory.h5"), ("theory.h5", "paths.study = train")),
+                 ((*THEORY, "--paths.attention=theory.h5"), ("theory.h5", "paths_train")),
                  ((*THEORY, "--paths.attention=other.h5"), ("other.h5", "values")),
                  ((*PRUNE, "--paths.seeds=1,3"), ("network.h5", "seed 3")),
                  ((*THEORY, "--paths.images=omniglot"), ("data.directory",)),
                  ((*THEORY, "--paths.foreign=mnist", "--data.directory=nowhere"), ("nowhere",)),
-                 ((*THEORY, "--paths.steps=3"), ("paths.steps", "paths.study")),
+                 ((*THEORY, "--paths.steps=3"), ("paths.steps", "is a key of paths_train, not of paths_theory")),
                  ((*TRAIN, "--paths.rate=0"), ("paths.rate",)),
-                 ((*TRAIN, "--paths.widths=10"), ("paths.widths", "paths.study")))
+                 ((*TRAIN, "--paths.widths=10"), ("paths.widths", "not of paths_train")))
         for number, (arguments, parts) in enumerate(cases):
             for ranks in ranks_of_case(number):
                 end = self.paths(*arguments, ranks=ranks, code=2)

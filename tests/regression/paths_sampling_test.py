@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`paths.study = sample`: the exact posterior of the published draws; chains equal on any number of ranks and after interruptions; what is
+"""`paths_sample`: the exact posterior of the published draws; chains equal on any number of ranks and after interruptions; what is
 stored of them against numpy, from nothing but the file; figures and claims; what it refuses.
 """
 
@@ -21,7 +21,7 @@ from fluxformer.report.data import open_run, studies  # noqa: E402
 from fluxformer.report.verdicts import weigh  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "paths", "claims.toml")
-SAMPLE = "--paths.study=sample"
+SAMPLE = "paths_sample"
 # Two seeds, two temperatures, one of two widths, two samplers, three chains: 24 chains after 12 points of the theory.
 SMALL = (SAMPLE, "--paths.examples=20", "--paths.test_examples=30", "--paths.seeds=1,2", "--paths.temperatures=0.01,0.1", "--paths.widths=6,50",
          "--paths.sampled_widths=6", "--paths.chains=3", "--paths.samples=10", "--paths.warm_up=5", "--paths.leapfrog=10", "--paths.walk=4")
@@ -30,7 +30,7 @@ SAMPLERS = ("wishart", "hmc")
 
 class SamplingTest(ProgramTest):
     def sample(self, *arguments, ranks=1, name="out.h5"):
-        end = self.run_program("paths", "--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
+        end = self.run_program("--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.measures(name)
 
@@ -84,7 +84,7 @@ class Files(SamplingTest):
         whole = self.sample(*SMALL, name="whole.h5")
         codes = []
         for ranks in (4, 6, 3) * 5:
-            end = self.run_program("paths", "--quiet", *SMALL, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
+            end = self.run_program("--quiet", *SMALL, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
                                    "--output.file=out.h5", ranks=ranks)
             codes.append(end.code)
             if end.code == 0:
@@ -145,10 +145,10 @@ class Figures(SamplingTest):
             study, = studies([run])
             rule, every = read_claims(CLAIMS)
             judged = {one.id: findings[0].outcomes[0].measured for one, findings in weigh(every, study, rule)}
-            self.assertEqual(set(judged), {one.id for one in every if one.experiment == "paths.sample"})
+            self.assertEqual(set(judged), {one.id for one in every if one.experiment == "paths_sample"})
             np.testing.assert_allclose(judged["paths-theory-is-sampled"], found["wishart", "order_excess"][..., 0].mean(1), rtol=1e-5)
             np.testing.assert_allclose(judged["paths-weights-are-sampled"], found["hmc", "order_excess"][..., 0].mean(1), rtol=1e-5)
-            rows = sampling.table(study.of("paths.sample"))
+            rows = sampling.table(study.of("paths_sample"))
             self.assertEqual([row[:2] for row in rows[1:]], [("draws of order parameters", "6"), ("draws of all weights", "6")])
 
 
@@ -161,11 +161,11 @@ class Refusals(SamplingTest):
                  ((SAMPLE, "--paths.samplers="), ("paths.samplers", "empty")),
                  ((SAMPLE, "--paths.chains=0"), ("paths.chains",)),
                  ((SAMPLE, "--paths.samples=3"), ("paths.samples",)),
-                 (("--paths.chains=2",), ("paths.chains", "paths.study")),
+                 (("paths_theory", "--paths.chains=2"), ("paths.chains", "is a key of paths_sample, not of paths_theory")),
                  ((SAMPLE, "--paths.widths=1000000", "--paths.samplers=hmc"), ("paths.sampled_widths", "GB")))
         for number, (arguments, parts) in enumerate(cases):
             for ranks in ranks_of_case(number):
-                end = self.run_program("paths", "--quiet", *arguments, ranks=ranks)
+                end = self.run_program("--quiet", *arguments, ranks=ranks)
                 self.assertEqual(end.code, 2, (arguments, end))
                 self.assertFalse(os.path.exists(self.path("paths.h5")))
                 for part in parts:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`paths`: the theory on the published draws, equal on any number of ranks; its identities against numpy, from nothing but the file; sweeps
+"""`paths_theory`: the theory on the published draws, equal on any number of ranks; its identities against numpy, from nothing but the file; sweeps
 that are stopped and continued; figures and report; what it refuses.
 """
 
@@ -33,8 +33,8 @@ GO_ON = "--checkpoint.restart=auto"
 
 
 class PathsTest(ProgramTest):
-    def paths(self, *arguments, ranks=1, name="out.h5"):
-        end = self.run_program("paths", "--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
+    def paths(self, *arguments, ranks=1, name="out.h5", experiment="paths_theory"):
+        end = self.run_program(experiment, "--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.measures(name)
 
@@ -43,8 +43,8 @@ class PathsTest(ProgramTest):
         group = self.open(name)["analysis/paths/theory"]
         return {key: group[key][...] for key in group if key != "seconds"}
 
-    def refused(self, *arguments, ranks=1):
-        end = self.run_program("paths", "--quiet", *arguments, ranks=ranks)
+    def refused(self, *arguments, ranks=1, experiment="paths_theory"):
+        end = self.run_program(experiment, "--quiet", *arguments, ranks=ranks)
         self.assertEqual(end.code, 2, end)
         self.assertFalse(os.path.exists(self.path("paths.h5")))
         return end.err
@@ -102,7 +102,7 @@ class Sweeps(PathsTest):
         whole = self.paths(*SWEEP, name="whole.h5")
         codes = []
         for ranks in (1, 2, 3) * 10:
-            end = self.run_program("paths", "--quiet", *SWEEP, GO_ON, "--run.time_limit=1e-6", "--checkpoint.every=0",
+            end = self.run_program("paths_theory", "--quiet", *SWEEP, GO_ON, "--run.time_limit=1e-6", "--checkpoint.every=0",
                                    "--output.file=out.h5", ranks=ranks)
             codes.append(end.code)
             if end.code == 0:
@@ -116,7 +116,7 @@ class Sweeps(PathsTest):
 
     def test_what_was_finished_is_kept_when_a_point_fails(self):
         # The kernel of one path of 26 dimensions is singular for 40 examples, which only the temperature mends.
-        end = self.run_program("paths", "--quiet", "--paths.task=surrogate", "--paths.heads=1", "--paths.examples=40", "--paths.test_examples=30",
+        end = self.run_program("paths_theory", "--quiet", "--paths.task=surrogate", "--paths.heads=1", "--paths.examples=40", "--paths.test_examples=30",
                                "--paths.widths=10", "--paths.temperatures=0.1,1e-300", "--output.file=out.h5")
         self.assertEqual(end.code, 3, end)
         self.assertFalse(os.path.exists(self.path("out.h5")))
@@ -124,9 +124,9 @@ class Sweeps(PathsTest):
             self.assertEqual(file["state"].attrs["points"], 2)  # N = 10 and the Gaussian process at the first temperature
 
     def test_a_checkpoint_of_other_settings_is_refused(self):
-        end = self.run_program("paths", "--quiet", *SWEEP, "--run.time_limit=1e-6", "--output.file=out.h5")
+        end = self.run_program("paths_theory", "--quiet", *SWEEP, "--run.time_limit=1e-6", "--output.file=out.h5")
         self.assertEqual(end.code, 4, end)
-        other = self.run_program("paths", "--quiet", *SWEEP, "--paths.noise=2", GO_ON, "--output.file=out.h5")
+        other = self.run_program("paths_theory", "--quiet", *SWEEP, "--paths.noise=2", GO_ON, "--output.file=out.h5")
         self.assert_refused(other, "paths.noise")
 
 
@@ -160,14 +160,14 @@ class SharedPoints(PathsTest):
     def test_go_on_where_they_were_on_other_ranks(self):
         points = (*SMALL, "--paths.widths=10,30,100")
         one = self.paths(*points)
-        stopped = self.run_program("paths", "--quiet", *points, "--paths.ranks_point=2", "--run.time_limit=1e-6", "--output.file=out.h5",
+        stopped = self.run_program("paths_theory", "--quiet", *points, "--paths.ranks_point=2", "--run.time_limit=1e-6", "--output.file=out.h5",
                                    "--output.overwrite=true", ranks=2)
         self.assertEqual(stopped.code, 4, stopped)
         self.assert_shared(one, *points, GO_ON, ranks=4, together=4)
 
     def test_fail_together(self):
         # As in Sweeps: singular, which no temperature mends.
-        end = self.run_program("paths", "--quiet", "--paths.task=surrogate", "--paths.heads=1", "--paths.examples=40", "--paths.test_examples=30",
+        end = self.run_program("paths_theory", "--quiet", "--paths.task=surrogate", "--paths.heads=1", "--paths.examples=40", "--paths.test_examples=30",
                                "--paths.widths=10", "--paths.temperatures=0.1,1e-300", "--paths.ranks_point=2", "--output.file=out.h5", ranks=4)
         self.assertEqual(end.code, 3, end)
         self.assertIn("not positive definite", end.err)
@@ -177,10 +177,9 @@ class SharedPoints(PathsTest):
             message = self.refused(*SMALL, f"--paths.ranks_point={together}", ranks=ranks)
             self.assertIn(f"paths.ranks_point = {together}: must divide the number of ranks, {ranks}", message)
         self.assertIn("paths.ranks_point", self.refused("--paths.ranks_point=0"))
-        for study in ("sample", "prune", "train"):
-            task = () if study == "sample" else ("--paths.task=one_shot",)
-            message = self.refused(f"--paths.study={study}", *task, "--paths.ranks_point=2", ranks=2)
-            self.assertIn("paths.ranks_point: needs paths.study", message)
+        for experiment in ("paths_sample", "paths_prune", "paths_train"):
+            message = self.refused("--paths.ranks_point=2", ranks=2, experiment=experiment)
+            self.assertIn(f"paths.ranks_point = 2 (command line): is a key of paths_theory, not of {experiment}", message)
 
 
 class Figures(PathsTest):
@@ -216,7 +215,7 @@ class Figures(PathsTest):
             first = drawings["paths-order"].axes[0].images[0].get_array()
             mean = run.analysis("paths/theory", "order")[:, 0, 0, 0].mean(0)
             np.testing.assert_allclose(first, mean / np.abs(mean).max())
-            comparison = study.of("paths.theory")
+            comparison = study.of("paths_theory")
             self.assertEqual(paths.table(comparison)[0], ("T", "N = 10", "N = 100", "Gaussian process", "Gaussian process of good",
                                                           "Gaussian process of good and denoising"))
 
@@ -228,7 +227,7 @@ class Figures(PathsTest):
             found = {one.id: findings[0].outcomes[0].measured for one, findings in weigh(every, study, rule)}
             accuracy, u = run.analysis("paths/theory", "accuracy"), run.analysis("paths/theory", "order")[:, :, 0, 0]
             np.testing.assert_allclose(found["paths-finite-width-is-better"], (accuracy[..., 0] - accuracy[..., -1]).mean(-1))
-            self.assertEqual(set(found), {one.id for one in every if one.experiment == "paths.theory"})
+            self.assertEqual(set(found), {one.id for one in every if one.experiment == "paths_theory"})
             weight = u[..., 0, 0] / np.trace(u, axis1=-2, axis2=-1) * 4 - 1
             np.testing.assert_allclose(found["paths-task-is-boosted"], weight.mean(-1))
 
@@ -239,8 +238,10 @@ class Decks(PathsTest):
             for deck in sorted(glob.glob(os.path.join(ROOT, "input", folder, "*.ini"))):
                 if os.path.basename(deck).startswith(("one_shot", "prun")):  # paths_networks_test.py
                     continue
-                shorter = ("--paths.sampled_widths=10", "--paths.samples=10", "--paths.warm_up=5") if os.path.basename(deck) == "sample.ini" else ()
-                found = self.paths(deck, *SMALL, *shorter, "--paths.seeds=1", "--paths.widths=10", ranks=2)
+                sample = os.path.basename(deck) == "sample.ini"
+                shorter = ("--paths.sampled_widths=10", "--paths.samples=10", "--paths.warm_up=5") if sample else ()
+                found = self.paths(deck, *SMALL, *shorter, "--paths.seeds=1", "--paths.widths=10", ranks=2,
+                                   experiment="paths_sample" if sample else "paths_theory")
                 self.assertEqual(found["mean"].shape, (1, 1, 2, 30))
 
 

@@ -55,7 +55,7 @@ class Pages(HessianTest):
         self.assertEqual(list(self.drawings(*self.written("spectrum", followed=False))), ["hessian-density", "hessian-heterogeneity"])
         path, = self.written("spectrum", followed=False)
         with mock.patch.object(figures, "save", lambda figure, *_: figure):
-            data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+            data = Spectra(self.opened(path)[0].of("hessian_spectrum"))
             self.assertEqual((len(figures.course(data, "", "").axes), len(figures.blocks(data, "mlp", "", "").axes)), (2, 4))
 
     def test_sharpness_is_rate_times_eigenvalue_beside_the_threshold(self):
@@ -78,7 +78,7 @@ class Pages(HessianTest):
         path, = self.written("spectrum", spread=0.0)
         with h5py.File(path, "r+") as file:
             file["analysis/hessian/transformer/epoch_learning_rate"][:, -1] = 0
-        told = Spectra(self.opened(path)[0].of("hessian.spectrum")).sharpness("transformer", "largest_eigenvalue")
+        told = Spectra(self.opened(path)[0].of("hessian_spectrum")).sharpness("transformer", "largest_eigenvalue")
         self.assertEqual(np.isnan(told).tolist(), [[False, False, True]] * len(told))
 
     def test_plot_and_report_draw_with_the_same_code(self):
@@ -90,7 +90,7 @@ class Pages(HessianTest):
                          sorted(f"spectrum_{name}.png" for name in ("spectrum", "course", *(f"{kind}_{model}" for kind in ("blocks", "distances")
                                                                                            for model in models))))
         with mock.patch.object(figures, "save", lambda figure, *_: figure):
-            data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+            data = Spectra(self.opened(path)[0].of("hessian_spectrum"))
             course, theirs = figures.course(data, "", "").axes, self.drawings(path)["hessian-sharpness"].figure.axes
             self.assertEqual(len(course), 4)
             for mine, other in zip(course[2:], theirs):
@@ -129,12 +129,12 @@ class Pages(HessianTest):
         with h5py.File(path, "r+") as file:
             file["analysis/hessian/mlp/gauss_newton_exact_block_distance"][:] = distance
             file["analysis/hessian/mlp/gauss_newton_exact_block_norm"][:] = norm
-        data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+        data = Spectra(self.opened(path)[0].of("hessian_spectrum"))
         np.testing.assert_array_equal(data.layer_heterogeneity("mlp", EXACT), 0.25)
 
     def test_the_exact_density_counts_every_eigenvalue_and_the_zeros_behind_them(self):
         path, = self.written("spectrum", spread=0.0)
-        data = Spectra(self.opened(path)[0].of("hessian.spectrum"))
+        data = Spectra(self.opened(path)[0].of("hessian_spectrum"))
         nodes, shares = data.quadrature("mlp", EXACT)
         self.assertAlmostEqual(shares.sum(), 1, places=14)
         parameters = sample.sample.PARAMETERS
@@ -174,7 +174,7 @@ class Pages(HessianTest):
     def test_plot_names_the_part_of_each_column(self):
         path, = self.written("scaling")
         with mock.patch.object(layers, "save", lambda figure, *_: figure):
-            axes = layers.growth(self.opened(path)[0].of("hessian.scaling"), "", "").axes
+            axes = layers.growth(self.opened(path)[0].of("hessian_scaling"), "", "").axes
         self.assertEqual([one.get_title(loc="left") for one in axes[:4]], ["H", "Gauss-Newton part", "functional part", ""])
 
     def test_a_heat_map_is_drawn_where_it_was_stored(self):
@@ -189,12 +189,12 @@ class Pages(HessianTest):
 
     def test_tables_have_means_and_deviations_over_seeds(self):
         found = self.opened(*self.written(*WRITERS, spread=0.0))
-        rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian.spectrum")))
+        rows = dict((name, cells) for name, *cells in hessian.table(found[0].of("hessian_spectrum")))
         self.assertEqual(rows["MLP: H"], ["8 ± 0", "−0.5000 ± 0", "20 ± 0", "0.9000 ± 0", "0.9000 ± 0"])
         self.assertEqual(rows["MLP: Gauss-Newton part"][1], "–")
         self.assertEqual(rows["MLP: Gauss-Newton, exact"], ["8 ± 0", "–", "13.50 ± 0", "0.1000 ± 0", "0.1000 ± 0"])
-        self.assertEqual(hessian.entries_table(found[1].of("hessian.blocks"))[1][-1], "1.700 ± 0")
-        rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian.scaling")))
+        self.assertEqual(hessian.entries_table(found[1].of("hessian_blocks"))[1][-1], "1.700 ± 0")
+        rows = dict((name, cells) for name, *cells in hessian.growth_table(found[1].of("hessian_scaling")))
         self.assertEqual(rows["soft-max, layer 1: Gauss-Newton part"][1], f"{5 - np.log10(3):.3f} ± 0")  # from 0.001 to 0.01
         self.assertEqual(rows["linear network, layer 1: H"], ["W_1: 2 ± 0", "", ""])
 

@@ -51,14 +51,14 @@ class Reductions(HessianTest):
 
     def test_a_place_on_an_axis_is_found_by_its_coordinate(self):
         path, = self.written("scaling", spread=0.0)
-        comparison = self.opened(path)[0].of("hessian.scaling")
+        comparison = self.opened(path)[0].of("hessian_scaling")
         norm = comparison.measure("softmax", "block_norm_by_sigma")
         np.testing.assert_array_equal(comparison.at("softmax", "block_norm_by_sigma", {"weight": 2, "sigma": 0.02}), norm[:, :, 1, 2])
         for where in ({"weight": 4}, {"head": 1}):
             self.assertIsNone(comparison.at("softmax", "block_norm_by_sigma", where))
 
     def test_claims_take_the_block_and_the_window_that_they_name(self):
-        power = {"experiment": "hessian.scaling", "quantity": ["block_norm_by_sigma"], "at": "softmax", "test": "value", "expected": 5, "tolerance": 1,
+        power = {"experiment": "hessian_scaling", "quantity": ["block_norm_by_sigma"], "at": "softmax", "test": "value", "expected": 5, "tolerance": 1,
                  "reduce": "exponent", "levels": "sigma"}
         path, = self.written("scaling", spread=0.0)
         study, = self.opened(path)
@@ -78,7 +78,7 @@ class Files(HessianTest):
     def test_studies_with_the_same_seeds_do_not_clash(self):
         found = self.opened(*self.written(*WRITERS))
         self.assertEqual([(study.name, list(study.comparisons)) for study in found],
-                         [("built-in digits, 4 × 4 patches", ["hessian.spectrum"]), ("addition of numbers", ["hessian.blocks", "hessian.scaling"])])
+                         [("built-in digits, 4 × 4 patches", ["hessian_spectrum"]), ("addition of numbers", ["hessian_blocks", "hessian_scaling"])])
 
     def test_the_same_study_with_the_same_seeds_does(self):
         for name in WRITERS:
@@ -100,7 +100,16 @@ class Files(HessianTest):
         sample.write_blocks(more, more="seeds = 4, 5\n", seeds=(4, 5))
         path = self.path("blocks.h5")
         sample.write_blocks(path, more="seeds = 1, 2, 3\n")
-        self.assertEqual(self.opened(more, path)[0].of("hessian.blocks").seeds, [1, 2, 3, 4, 5])
+        self.assertEqual(self.opened(more, path)[0].of("hessian_blocks").seeds, [1, 2, 3, 4, 5])
+
+    def test_files_of_the_time_before_are_those_of_the_experiments_of_today(self):
+        # A file of the experiment `hessian` holds the key of the study, and keys of the other studies.
+        old, new = self.path("old.h5"), self.path("new.h5")
+        sample.write_blocks(old, more="seeds = 1, 2, 3\n", former=True)
+        sample.write_blocks(new, more="seeds = 4, 5\n", seeds=(4, 5))
+        (study,) = self.opened(old)
+        self.assertEqual((study.name, list(study.comparisons)), ("addition of numbers", ["hessian_blocks"]))
+        self.assertEqual(self.opened(old, new)[0].of("hessian_blocks").seeds, [1, 2, 3, 4, 5])
 
     def test_trainings_are_told_apart(self):
         pde = "[model]\nkind = pde\n[depth]\nnorm = {}\n"
@@ -179,7 +188,7 @@ class Claims(HessianTest):
 
 class ClaimFiles(HessianTest):
     RULE = "[rule]\nalpha = 0.05\n[rule.seeds]\ndigits = 10\n"
-    ENTRY = ('[[claim]]\nid = "a"\nsentence = "b"\nsource = "c"\nexperiment = "hessian.blocks"\nquantity = ["median_entry"]\n')
+    ENTRY = ('[[claim]]\nid = "a"\nsentence = "b"\nsource = "c"\nexperiment = "hessian_blocks"\nquantity = ["median_entry"]\n')
 
     def files(self, *texts):
         paths = [self.path(f"claims{k}.toml") for k in range(len(texts))]
@@ -212,14 +221,14 @@ class ClaimFiles(HessianTest):
         head = self.RULE + self.ENTRY
         self.refused("needs 'at'", head + 'test = "larger"\n')
         self.refused("than = sofmax", head + 'test = "larger"\nat = "softmax"\nthan = ["sofmax"]\n')
-        self.refused("no experiment 'hessian.block'", head.replace("hessian.blocks", "hessian.block") + 'test = "larger"\nat = "softmax"\n')
+        self.refused("no experiment 'hessian_block'", head.replace("hessian_blocks", "hessian_block") + 'test = "larger"\nat = "softmax"\n')
         self.refused("need levels", head + 'test = "larger"\nreduce = "exponent"\nat = "softmax"\n')
         self.refused("need levels", head + 'test = "larger"\nwindow = [1, 2]\nat = "softmax"\n')
         self.refused("levels and start", head + 'test = "larger"\nlevels = "sigma"\nat = "softmax"\n')
         self.refused("two levels", head + 'test = "larger"\nlevels = "sigma"\nwindow = [1]\nat = "softmax"\n')
         study, = self.opened(*self.written("blocks"))
         with self.assertRaisesRegex(RunError, "at = sofmax is no model"):
-            weigh([claim(experiment="hessian.blocks", quantity=["median_entry"], test="larger", at="sofmax")], study, claims.read_claims(CLAIMS)[0])
+            weigh([claim(experiment="hessian_blocks", quantity=["median_entry"], test="larger", at="sofmax")], study, claims.read_claims(CLAIMS)[0])
 
 
 class Names(HessianTest):

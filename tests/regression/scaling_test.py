@@ -152,7 +152,7 @@ class ScalingTest(ProgramTest):
     def test_checkpoints_of_another_run_stay(self):
         for name in ("kept.checkpoint.h5", "kept.checkpoint.previous.h5"):
             self.write(name, "precious")
-        self.scaling("evolve.ini", output="kept.h5")
+        self.assert_refused(self.run_program("scaling", "evolve.ini", "--output.file=kept.h5"), "kept.checkpoint.h5 is of a run that has not finished")
         self.assertEqual(self.checksum("kept.checkpoint.h5"), self.checksum("kept.checkpoint.previous.h5"))
 
     def test_phases_share_the_time_of_a_step(self):
@@ -239,7 +239,7 @@ class ScalingTest(ProgramTest):
 class Restart(ScalingTest, HeldBackTest):
     def test_a_study_that_is_stopped_goes_on_with_the_repetitions_that_are_left(self):
         run = ("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=3", "--scaling.machine=false", "--checkpoint.every=1e-6")
-        ended = self.killed_at(("rename", "out.checkpoint.previous.h5"), *run)  # before it makes room for the second checkpoint
+        ended = self.killed_at(("rename", "out.checkpoint.previous.h5", 2), *run)  # before it makes room for the second checkpoint
         self.assertNotEqual(ended.code, 0)
         with h5py.File(self.path("out.checkpoint.h5")) as file:
             self.assertEqual(file["state/repetitions"].size, 20)  # one repetition of one rank: 6 phases x 3 numbers, and 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What people bring to `hessian` and `identifiability`: language models of masked words, with and without names of their words, and PDE
+"""What people bring to `hessian_spectrum` and `identifiability`: language models of masked words, with and without names of their words, and PDE
 models without a Transformer beside them.
 """
 
@@ -65,17 +65,17 @@ class MaskedWords(CompareTest):
                 "--samples.batch=3")
 
     def hessian(self, *arguments, models, **more):
-        return self.compare("hessian", *arguments, models=models, **more)
+        return self.compare("hessian_spectrum", *arguments, models=models, **more)
 
     def refused(self, *arguments, models, parts, ranks=1):
         for more in ((), ("--validate",)):
-            end = self.run_program("hessian", "--quiet", *models, *arguments, *more, "--output.file=no.h5", ranks=ranks)
+            end = self.run_program("hessian_spectrum", "--quiet", *models, *arguments, *more, "--output.file=no.h5", ranks=ranks)
             self.assert_refused(end, *parts)
             self.assertFalse(os.path.exists(self.path("no.h5")))
 
     def repeat(self, name):
         """Runs again what wrote this file, into again.h5."""
-        end = self.run_program("hessian", name, "--quiet", "--output.file=again.h5")
+        end = self.run_program("hessian_spectrum", name, "--quiet", "--output.file=again.h5")
         self.assertEqual(end.code, 0, end)
 
     def test_of_many_words_have_ends_and_density_and_only_the_exact_spectrum_is_refused(self):
@@ -107,7 +107,7 @@ class MaskedWords(CompareTest):
         for measure in ("loss", "gradient_norm", "gauss_newton_largest_eigenvalue"):
             np.testing.assert_allclose(other[f"transformer/{measure}"], one[f"transformer/{measure}"], rtol=1e-10, err_msg=measure)
         self.repeat("out.h5")
-        np.testing.assert_array_equal(self.numbers("again.h5", "hessian")["transformer/loss"], one["transformer/loss"])
+        np.testing.assert_array_equal(self.numbers("again.h5", "hessian_spectrum")["transformer/loss"], one["transformer/loss"])
 
     def test_have_parts_that_add_up_to_the_whole(self):
         for name, file, key in (("named", "named.h5", "transformer"), ("own", "named.h5", "transformer"), ("pde", "named.h5", "independent")):
@@ -171,7 +171,7 @@ class MaskedWords(CompareTest):
 
 class PdeModelsAlone(CompareTest):
     DATA = ("--data.tokens=rows", "--samples.batch=7", "--samples.count=12")
-    RUNS = {"hessian": (*FEW, "--hessian.block_probes=2", "--hessian.tolerance=1e-12"),
+    RUNS = {"hessian_spectrum": (*FEW, "--hessian.block_probes=2", "--hessian.tolerance=1e-12"),
             "identifiability": ("--identifiability.measures=weights",)}
 
     def run_of(self, experiment, *models, **more):

@@ -183,7 +183,7 @@ class TrainingSays(ProgramTest):
         self.assertIn("1 of 6 test samples have the same tokens as a training sample", said)
         self.assert_refused(self.run_on("train", *TRAIN, "--train.test_samples=7"), "train.test_samples = 7: tokens has 6 samples with a label")
         for experiment, options, part in (("information_flow", ("--samples.count=7",), "1 of 7 samples have no label, which the accuracy needs"),
-                                          ("hessian", ("--samples.count=7",), "1 of 7 samples have no label, which the loss needs"),
+                                          ("hessian_spectrum", ("--samples.count=7",), "1 of 7 samples have no label, which the loss needs"),
                                           ("pruning", ("--samples.count=3", "--pruning.examples=4"), "samples have no label, which the ")):
             self.assert_refused(self.run_on(experiment, "--models.transformer=out.h5", *options, "--output.file=compared.h5", ranks=2), part)
 
@@ -269,7 +269,7 @@ class ProbesAreFew(ProgramTest):
         end = self.run_program("train", *small, "--output.file=model.h5")
         self.assertEqual(end.code, 0, end)
         for probes, block_probes, rough in ((4, 0, "hessian.probes = 4"), (8, 2, "hessian.block_probes = 2"), (8, 8, None)):
-            end = self.run_program("hessian", "--models.transformer=model.h5", "--data.tokens=rows", "--samples.count=4", "--hessian.eigenvalues=0",
+            end = self.run_program("hessian_spectrum", "--models.transformer=model.h5", "--data.tokens=rows", "--samples.count=4", "--hessian.eigenvalues=0",
                                    f"--hessian.probes={probes}", f"--hessian.block_probes={block_probes}", "--hessian.steps=2",
                                    "--hessian.parts=gauss_newton", "--output.file=h.h5", "--output.overwrite=true")
             self.assertEqual(end.code, 0, end)

@@ -25,10 +25,10 @@ from study_case import StudyTest  # noqa: E402 (the folder is put on the path fi
 DIFFUSION = "diffusion  -  evolve input/evolve/diffusion.ini --evolve.time=0.1\n"
 PARTICLES = "particles  -  evolve input/evolve/particles.ini --evolve.time=0.1\n"
 TRAINED = "trained  -  train input/train/digits.ini --mesh.layers=1 --train.samples=320 --train.test_samples=20 --train.epochs=3\n"
-MARKOV = "markov  -  paths input/paths/markov.ini --paths.widths=10\n"
+MARKOV = "markov  -  paths_theory input/paths/markov.ini --paths.widths=10\n"
 # A network of attention paths of a few steps, and its heads, which need it.
-NETWORK = "network  -  paths input/paths/one_shot_train.ini --paths.steps=8 --paths.width=8 --paths.judged_examples=20\n"
-PRUNE = ("prune  network  paths input/paths/prune.ini --paths.attention=OUT/network/result.h5 --paths.examples=20 --paths.test_examples=20 "
+NETWORK = "network  -  paths_train input/paths/one_shot_train.ini --paths.steps=8 --paths.width=8 --paths.judged_examples=20\n"
+PRUNE = ("prune  network  paths_prune input/paths/prune.ini --paths.attention=OUT/network/result.h5 --paths.examples=20 --paths.test_examples=20 "
          "--paths.random_orders=0\n")
 
 
@@ -75,7 +75,7 @@ class Tables(StudyTest):
             (MARKOV, NETWORK, MARKOV): "there are two rows markov",
             ("markov  -  paths\n",): "row 1: it needs a name, the rows that it needs (or -), and what to run with which deck",
             (MARKOV.replace("markov ", "mar-kov "),): "'mar-kov' is not a name of letters, digits and _",
-            (MARKOV.replace("paths ", "path "),): "row markov: fluxformer: path: no such experiment",
+            (MARKOV.replace("paths_theory ", "path "),): "row markov: fluxformer: path: no such experiment",
             (MARKOV.replace("markov.ini", "none.ini"),): "row markov: no deck input/paths/none.ini",
             (MARKOV.replace("--paths", "paths"),): "row markov: 'paths.widths=10' is not of the form --section.key=value",
             (MARKOV.rstrip() + " --output.file=a.h5\n",): "row markov: --output.file=a.h5: the script sets this itself",
@@ -133,7 +133,7 @@ class Interruptions(StudyTest):
             self.assertRegex(log.read(), "continuing from .* after [1-9]")
 
     def test_a_training_of_a_comparison(self):
-        others = ("pde,normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian,identifiability,information_flow,perturbation,attention,"
+        others = ("pde,normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian_spectrum,identifiability,information_flow,perturbation,attention,"
                   "spectrum_of_states")
         comparison = (f"trained  -  compare input/compare --seeds 1 --without {others} --model.width=8 --model.ffn=8 --train.samples=64 "
                       "--train.test_samples=16 --train.batch=16 --train.epochs=3 --samples.count=8\n")

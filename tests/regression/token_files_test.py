@@ -110,7 +110,7 @@ class TokenFiles(ProgramTest):
                     "--output.overwrite=true"]
         for ranks in (1, 2):
             self.run_well("attention", *self.put("short.h5", {"ids": TEXT["ids"][:, :4], "labels": LABELS}), *compared, ranks=ranks)
-            self.run_well("hessian", *self.of("short.h5"), *compared[:2], *compared[3:], "--data.split=train", ranks=ranks)
+            self.run_well("hessian_spectrum", *self.of("short.h5"), *compared[:2], *compared[3:], "--data.split=train", ranks=ranks)
         self.run_well("train", *short, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=again.h5")
         self.assertEqual(self.open("again.h5")["model/embedding/position"].shape, (6, 8))
         # More classes than the model has: a training makes a new head, comparisons refuse them.

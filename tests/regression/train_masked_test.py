@@ -239,7 +239,7 @@ class Refusals(MaskedTest):
             ("train", [*data[:2], "--data.file=untestable.h5", objective, "--train.test_samples=0"], ["train.objective = masked", "evaluation have no words"]),
             ("ablation", [*TOPICS[1:], objective], ["train.objective = masked: the ablation trains classifiers"]),
             ("train", [*TOPICS, "--model.file=odd.h5"], ["odd.h5: /model/head/norm_gain has no place in this model"]),
-            ("hessian", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),
+            ("hessian_spectrum", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),
             *((name, [*TOPICS[1:], model], ["models.transformer = masked.h5: has no classes", "masked words cannot be compared", "train"])
               for name in COMPARISONS),
         ]

@@ -18,7 +18,7 @@ from held_back import Hold  # noqa: E402
 from program import ROOT, ProgramTest  # noqa: E402
 
 STUDY = "jobscripts/study.sh"
-WITHOUT = "normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian,identifiability,information_flow,perturbation,spectrum_of_states"
+WITHOUT = "normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian_spectrum,identifiability,information_flow,perturbation,spectrum_of_states"
 # A comparison of two seeds, whose trainings take a second, and a run of the model of another.
 TABLE = f"""
 digits   -        compare input/compare --seeds 1-2 --without {WITHOUT} --model.width=8 --model.ffn=8 --train.samples=64 \

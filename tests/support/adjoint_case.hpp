@@ -100,10 +100,10 @@ class AdjointCase {
     auto& values = problem.parameters.values;
     const auto before = values;
     values = plus(before, step, direction);
-    evaluator.model().refresh();
+    problem.model->refresh();
     const auto result = evaluator.evaluate(batch);
     values = before;
-    evaluator.model().refresh();
+    problem.model->refresh();
     return result.loss + result.depth_loss;
   }
 

@@ -18,9 +18,9 @@ ROOT = {
 class ComparisonFile:
     """A file being written. Values of a measure: one per seed, plus noise that differs from seed to seed."""
 
-    def __init__(self, path, experiment, seeds=(1, 2, 3), spread=0.01, **attributes):
+    def __init__(self, path, experiment, seeds=(1, 2, 3), spread=0.01, group=None, **attributes):
         self.file = h5py.File(path, "w")
-        self.experiment, self.seeds, self.spread = experiment, seeds, spread
+        self.group_name, self.seeds, self.spread = group or experiment, seeds, spread
         self.noise = np.random.default_rng(0)
         self.file.attrs.update({**ROOT, "experiment": experiment,
                                 "command_line": f"bin/fluxformer {experiment} input/compare/{experiment}.ini", **attributes})
@@ -51,10 +51,10 @@ class ComparisonFile:
 
     def exact(self, model, measure, values):
         """`values`: the first axis is the seed."""
-        self.file[f"analysis/{self.experiment}/{model}/{measure}"] = np.asarray(values, dtype=float)
+        self.file[f"analysis/{self.group_name}/{model}/{measure}"] = np.asarray(values, dtype=float)
 
     def group(self):
-        return self.file[f"analysis/{self.experiment}"]
+        return self.file[f"analysis/{self.group_name}"]
 
     def samples(self):
         """The coordinate of the test samples, in the order in which they were drawn."""
@@ -74,7 +74,7 @@ class ComparisonFile:
         self.exact(model, f"{measure}_by_sample", right if np.ndim(shares) else right[..., 0])
 
     def describe(self, model=None, **facts):
-        group = self.file.require_group("/".join(filter(None, ("analysis", self.experiment, model))))
+        group = self.file.require_group("/".join(filter(None, ("analysis", self.group_name, model))))
         group.attrs.update(facts)
 
     def describe_models(self, models):

@@ -1,4 +1,4 @@
-"""Small made-up files of the studies of `hessian`, with the names that the program writes (docs/output-format.md), and tests on them.
+"""Small made-up files of the studies of Hessians, with the names that the program writes (docs/output-format.md), and tests on them.
 
 Ends with status 77 as claim_sample.py says.
 """
@@ -22,10 +22,12 @@ EXACT = (8.0, 4.0, 1.0, 0.5, 0.0)  # eigenvalues of the Gauss-Newton part
 
 
 class HessianFile(sample.ComparisonFile):
-    """A file of one study of Hessians."""
+    """A file of one study of Hessians; `former`: as the program wrote it when all of them were the experiment `hessian`."""
 
-    def __init__(self, path, study, more="", **how):
-        super().__init__(path, "hessian", **{"settings": f"{sample.ROOT['settings']}[hessian]\nstudy = {study}\n{more}", **how})
+    def __init__(self, path, study, more="", former=False, **how):
+        key = f"study = {study}\nsigmas = 1\n" if former else ""  # and the keys of the other studies
+        super().__init__(path, "hessian" if former else f"hessian_{study}", group="hessian",
+                         **{"settings": f"{sample.ROOT['settings']}[hessian]\n{key}{more}", **how})
 
     def along(self, axes, model, measure, values):
         """A measure with its axes after the seed."""

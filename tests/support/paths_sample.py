@@ -14,8 +14,8 @@ class PathsFile(sample.ComparisonFile):
 
     def __init__(self, path, study, task="markov", **how):
         more = {"markov": "variant = four_paths\n", "one_shot": "images = digits\n"}.get(task, "")
-        super().__init__(path, "paths", **{"settings": f"[paths]\nstudy = {study}\ntask = {task}\n{more}",
-                                           "command_line": f"bin/fluxformer paths input/paths/{study}.ini", **how})
+        super().__init__(path, f"paths_{study}", group="paths",
+                         **{"settings": f"[paths]\ntask = {task}\n{more}", "command_line": f"bin/fluxformer paths_{study} input/paths/{study}.ini", **how})
 
     def along(self, axes, model, measure, values):
         """A measure with its axes after the seed."""

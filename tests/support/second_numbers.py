@@ -14,7 +14,7 @@ def data_set(file):
     settings = ConfigParser(strict=False, interpolation=None)
     settings.read_string(file.attrs["settings"])
     get = lambda section, key: settings.get(section, key, fallback="")  # noqa: E731
-    if get("hessian", "study") in ("blocks", "scaling"):
+    if experiment(file) in ("hessian_blocks", "hessian_scaling"):
         return "addition", ""
     if task := get("paths", "task"):
         return task, get("paths", "images" if task == "one_shot" else "variant")
@@ -22,12 +22,12 @@ def data_set(file):
 
 
 def experiment(file):
-    """The experiment of a run as claims name it, with the study if there are several."""
+    """The experiment of a run as claims name it; those of Hessians and of attention paths were studies of one experiment each before."""
     settings = ConfigParser(strict=False, interpolation=None)
     settings.read_string(file.attrs["settings"])
     name = file.attrs["experiment"]
     study = settings.get(name, "study", fallback="")
-    return f"{name}.{study}" if study else name
+    return f"{name}_{study}" if study else name
 
 
 class Experiment:
@@ -35,7 +35,7 @@ class Experiment:
 
     def __init__(self, paths):
         self.files = sorted((h5py.File(path) for path in paths), key=lambda file: file["seed"][0])
-        self.groups = [file[f"analysis/{file.attrs['experiment']}"] for file in self.files]
+        self.groups = [next(iter(file["analysis"].values())) for file in self.files]
         self.seeds = sum(len(file["seed"]) for file in self.files)
         self.models = [name for name in self.groups[0] if all(name in group for group in self.groups)]
         samples = [file["sample"][...] for file in self.files if "sample" in file]

@@ -44,7 +44,8 @@ class TrainingRun {
         model(make_depth_model(parameters, context, Precision::float64)),
         march(*model, {parameters.spec.layers, spec.cells}, 1),
         evaluator(parameters, context, march, spec.loss),
-        trainer(all, parameters, evaluator, spec.settings) {
+        trainer(TrainingRanks::without_stages(all), parameters, *model,
+                Pipeline(MPI_COMM_SELF, {}, [&] { return slot(spec); }), spec.settings) {
     if (spec.dropout > 0) evaluator.set_dropout(dropout);
   }
   TrainingRun(const TrainingRun&) = delete;
@@ -59,6 +60,14 @@ class TrainingRun {
     std::vector<double> share(parameters.values.size());
     evaluator.gradient(batch, share);
     return sum_over(comm, std::move(share));
+  }
+
+  /// The march and the evaluator of the trainer: like `march` and `evaluator`, but of its own.
+  Slot slot(const TrainingSpec& spec) {
+    Slot made{std::make_unique<Backpropagation>(*model, march.depth(), 1), nullptr};
+    made.evaluator = std::make_unique<GradientEvaluator>(parameters, context, *made.march, spec.loss);
+    if (spec.dropout > 0) made.evaluator->set_dropout(dropout);
+    return made;
   }
 
   MPI_Comm comm;

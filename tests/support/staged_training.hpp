@@ -35,15 +35,15 @@ class StagedTraining {
         parameters(spec, share_of(spec, depth, range)) {
     initialise_standard(parameters, 3, 0, 1, 1);
     model = make_depth_model(parameters, context, Precision::float64);
-    std::vector<GradientEvaluator*> slots;
-    for (int k = 0; k < most_in_flight(settings.schedule, stage, stages, settings.micro_batches); ++k) {
-      std::unique_ptr<DepthMarch> march = std::make_unique<Backpropagation>(*model, depth, 1, range);
-      marches.push_back(wrap ? wrap(std::move(march)) : std::move(march));
-      evaluators.push_back(std::make_unique<GradientEvaluator>(parameters, context, *marches.back(), Loss{}));
-      slots.push_back(evaluators.back().get());
-    }
-    trainer = std::make_unique<Trainer>(TrainingRanks{comm, MPI_COMM_SELF, comm}, parameters,
-                                        Pipeline(comm, slots, settings), trainer_settings);
+    const auto make_slot = [&] {
+      Slot slot{std::make_unique<Backpropagation>(*model, depth, 1, range), nullptr};
+      if (wrap) slot.march = wrap(std::move(slot.march));
+      slot.evaluator = std::make_unique<GradientEvaluator>(parameters, context, *slot.march, Loss{});
+      marches.push_back(slot.march.get());
+      return slot;
+    };
+    trainer = std::make_unique<Trainer>(TrainingRanks{comm, MPI_COMM_SELF, comm}, parameters, *model,
+                                        Pipeline(comm, settings, make_slot), trainer_settings);
   }
   StagedTraining(const StagedTraining&) = delete;
   StagedTraining& operator=(const StagedTraining&) = delete;
@@ -52,7 +52,7 @@ class StagedTraining {
   /// Memory of the activations of all slots.
   std::size_t kept_bytes() const {
     std::size_t bytes = 0;
-    for (const auto& march : marches) bytes += march->kept_bytes();
+    for (const auto* march : marches) bytes += march->kept_bytes();
     return bytes;
   }
 
@@ -64,8 +64,7 @@ class StagedTraining {
   DepthRange range;
   Parameters parameters;
   std::unique_ptr<DepthModel> model;
-  std::vector<std::unique_ptr<DepthMarch>> marches;
-  std::vector<std::unique_ptr<GradientEvaluator>> evaluators;
+  std::vector<const DepthMarch*> marches;  ///< of the slots
   std::unique_ptr<Trainer> trainer;
 };
 

@@ -47,7 +47,7 @@ def write_traits(folder, traits, seeds=None, settings=DIGITS, without=()):
              if name not in without}
     of = lambda name, model: np.asarray(traits[name][model], dtype=float)  # noqa: E731
     for experiment, path in paths.items():
-        make = HessianFile(path, "spectrum", seeds=seeds, settings=f"{settings}[hessian]\nstudy = spectrum\n") if experiment == "hessian" else \
+        make = HessianFile(path, "spectrum", seeds=seeds, settings=settings) if experiment == "hessian" else \
             sample.ComparisonFile(path, experiment, seeds=seeds, settings=settings)
         with make as out:
             at_end = lambda model, first, last: first + (last - first)[:, None] * out.depth(model) / sample.LAYERS  # noqa: E731

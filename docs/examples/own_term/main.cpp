@@ -20,8 +20,8 @@ void declare_drift(fluxformer::Options& options) {
 
 std::unique_ptr<fluxformer::Experiment> make_drift(const fluxformer::Settings& settings,
                                                    const fluxformer::RunContext& context) {
-  const auto drift = [](const fluxformer::Settings& s, const fluxformer::SlabContext& slab) {
-    return std::make_unique<own::TokenDrift>(slab, s.real("drift.speed"));
+  const auto drift = [speed = settings.real("drift.speed")](const fluxformer::SlabContext& slab) {
+    return std::make_unique<own::TokenDrift>(slab, speed);
   };
   return fluxformer::make_evolve_with({drift}, settings, context);
 }

@@ -78,7 +78,7 @@ def _sharpness(data: Spectra, eigenvalues: list[str]) -> Drawing:
 
 def draw(study: Study) -> list[Drawing]:
     """Draws the figures of trained models; none if their Hessians were not measured."""
-    comparison = study.of("hessian.spectrum")
+    comparison = study.of("hessian_spectrum")
     if comparison is None:
         return []
     data = Spectra(comparison)
@@ -119,7 +119,7 @@ def table(comparison: Comparison) -> Rows:
 
 def draw_entries_study(study: Study) -> list[Drawing]:
     """Draws the histograms of one layer; none if they were not made."""
-    comparison = study.of("hessian.blocks")
+    comparison = study.of("hessian_blocks")
     if comparison is None or not (kinds := comparison.having("entry_share")):
         return []
     figure = canvas(3.7)
@@ -149,7 +149,7 @@ def entries_table(comparison: Comparison) -> Rows:
 
 def draw_growth_study(study: Study) -> list[Drawing]:
     """Draws the growth of the norms of one layer, a figure for each kind of attention; none if it was not measured."""
-    comparison = study.of("hessian.scaling")
+    comparison = study.of("hessian_scaling")
     if comparison is None:
         return []
     layers, drawings = len(comparison.axis("layer")), []
@@ -182,6 +182,6 @@ def growth_table(comparison: Comparison) -> Rows:
     return rows
 
 
-SECTIONS = (Section(9, "hessian", "Hessian of the loss", "hessian.spectrum", draw, table),
-            Section(10, "hessian-entries", "Hessian of one attention layer, entries", "hessian.blocks", draw_entries_study, entries_table),
-            Section(11, "hessian-growth", "Hessian of one attention layer, growth", "hessian.scaling", draw_growth_study, growth_table))
+SECTIONS = (Section(9, "hessian", "Hessian of the loss", "hessian_spectrum", draw, table),
+            Section(10, "hessian-entries", "Hessian of one attention layer, entries", "hessian_blocks", draw_entries_study, entries_table),
+            Section(11, "hessian-growth", "Hessian of one attention layer, growth", "hessian_scaling", draw_growth_study, growth_table))

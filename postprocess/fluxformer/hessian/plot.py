@@ -1,6 +1,6 @@
-"""Figures of `hessian`: <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
-<name>_course where the largest eigenvalue was followed over the training. The studies of one layer have <name>_entries and, where it was
-stored, <name>_heat_map, or <name>_growth.
+"""Figures of Hessians: of `hessian_spectrum` <name>_spectrum; <name>_blocks_<model> and <name>_distances_<model> where blocks and their spectra were measured;
+<name>_course where the largest eigenvalue was followed over the training; of `hessian_blocks` <name>_entries and, where it was stored,
+<name>_heat_map; of `hessian_scaling` <name>_growth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spectra as `hessian` stores them, and their densities."""
+"""Spectra as `hessian_spectrum` stores them, and their densities."""
 
 from __future__ import annotations
 

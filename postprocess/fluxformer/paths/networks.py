@@ -11,7 +11,7 @@ from fluxformer.report.data import Comparison, Study, Style, mean_and_spread
 from fluxformer.report.style import Drawing, canvas, legend, over, panel
 from fluxformer.style import INK, SOFT
 
-TRAINING, PRUNING, TRANSFORMERS = "paths.train", "paths.prune", "pruning"
+TRAINING, PRUNING, TRANSFORMERS = "paths_train", "paths_prune", "pruning"
 NETWORK = "network"
 SETS, SHORT = (INK, "#2563eb", "#e4572e"), ("test", "validation", "foreign")
 RANDOM = "random"
@@ -45,7 +45,7 @@ def _course(comparison: Comparison) -> Drawing:
 
 
 def draw_training(study: Study) -> list[Drawing]:
-    """Draws how networks learned; None without a file of `paths.study = train`."""
+    """Draws how networks learned; None without a file of `paths_train`."""
     comparison = study.of(TRAINING)
     return [_course(comparison)] if comparison is not None else []
 
@@ -131,7 +131,7 @@ def _pruned(comparison: Comparison, model: str) -> Drawing:
 
 
 def draw_pruning(study: Study) -> list[Drawing]:
-    """Draws what networks lose without some heads; None without a file of `paths.study = prune`."""
+    """Draws what networks lose without some heads; None without a file of `paths_prune`."""
     comparison = study.of(PRUNING)
     return [_pruned(comparison, NETWORK)] if comparison is not None else []
 

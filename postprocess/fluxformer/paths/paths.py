@@ -13,7 +13,7 @@ from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel
 from fluxformer.style import ACCENT, INK, SOFT
 
-EXPERIMENT, GROUP = "paths.theory", "theory"
+EXPERIMENT, GROUP = "paths_theory", "theory"
 PARTS = ("#2563eb", "#0f9d78", "#8e44ad")
 
 
@@ -118,7 +118,7 @@ def _heads(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """Draws accuracies, order parameters, components and heads; none without a file of `paths`."""
+    """Draws accuracies, order parameters, components and heads; none without a file of `paths_theory`."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not comparison.having("accuracy"):
         return []

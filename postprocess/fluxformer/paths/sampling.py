@@ -10,7 +10,7 @@ from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.style import Drawing, canvas, legend, over, panel
 from fluxformer.style import ACCENT, INK, SOFT
 
-EXPERIMENT = "paths.sample"
+EXPERIMENT = "paths_sample"
 SAMPLERS = ("wishart", "hmc")
 SHOWN = (0, 1, 2)  # quantities whose chains are drawn: u_a, tr U_1, E
 
@@ -111,7 +111,7 @@ def _orders(comparison: Comparison) -> Drawing:
 
 
 def draw(study: Study) -> list[Drawing]:
-    """Draws agreement with the theory, chains and order parameters; none without a file of `paths.study = sample`."""
+    """Draws agreement with the theory, chains and order parameters; none without a file of `paths_sample`."""
     comparison = study.of(EXPERIMENT)
     if comparison is None or not samplers_of(comparison):
         return []

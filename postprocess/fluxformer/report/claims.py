@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, fields
 
 from fluxformer.environment import of_environment
 from fluxformer.hdf5_file import RunError, regular_file
-from fluxformer.report.data import MODELS, OF_ONE_LAYER
+from fluxformer.experiments import makes_its_data
+from fluxformer.report.data import MODELS
 from fluxformer.report.reductions import REDUCTIONS
 from fluxformer.report.sections import sections
 
@@ -159,7 +160,7 @@ def _contradiction(claim: Claim) -> str:
         return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join((*MODELS, *CONTROLS))}, zero, {OWN}MEASURE"
     if claim.at == EACH and (unknown := [one for one in named if one not in (*CONTROLS, "zero")]) and claim.test in ("larger", "smaller"):
         return f"than = {', '.join(unknown)}: with 'at' each model it is one of {', '.join(CONTROLS)}, zero, {OWN}MEASURE"
-    if not claim.at and claim.experiment in OF_ONE_LAYER:
+    if not claim.at and makes_its_data(claim.experiment):
         return f"{claim.experiment} needs 'at'"
     if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):
         return "a value needs expected, no negative tolerance and no ratio"

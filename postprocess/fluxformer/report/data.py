@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fluxformer.experiments import family_of, makes_its_data, name_today
 from fluxformer.io import Run, RunError, Value
 
 
@@ -23,7 +24,7 @@ class Style(NamedTuple):
 
 
 # Vermilion, blue and green of this lightness stay apart for colour-blind readers; the reference is ink. Trained models, then
-# the layers with random weights and the controls of `hessian` ("linear" is both).
+# the layers with random weights and the controls of the studies of Hessians ("linear" is both).
 MODELS = {
     "transformer": Style("Transformer", "#1b1f24", "o", "-"),
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
@@ -101,18 +102,21 @@ def first_and_last(values: ArrayLike) -> str:
     return f"{number(float(np.nanmean(values[:, 0])))} → {mean_and_spread(values[:, -1])}"
 
 
-OF_ONE_LAYER = ("hessian.blocks", "hessian.scaling")  # studies of random weights and data that they make themselves
 # Settings that seeds added later may change.
 APART = ("models.", "ablation.seeds", "hessian.seeds", "output.", "checkpoint.", "run.time_limit", "run.progress")
 BY_SAMPLE = "_by_sample"
 
 
-def study_of(run: Run) -> str:
-    """The name under which claims and sections ask for a file: the experiment, or <experiment>.<study> if the
-    experiment has several studies."""
-    name = run.attributes["experiment"]
-    study = run.settings.get(f"{name}.study")
-    return f"{name}.{study}" if study else name
+def experiment_of(run: Run) -> str:
+    """The experiment that wrote a file, by its name of today: that under which claims and sections ask for it."""
+    return name_today(run.attributes["experiment"], run.settings)
+
+
+def group_of(run: Run) -> str:
+    """The group of its measures in /analysis: that of the experiment, or one that its family shares."""
+    name = experiment_of(run)
+    family = family_of(name)
+    return family if family and run.analyses(family) and not run.analyses(name) else name
 
 
 class Comparison:
@@ -125,7 +129,8 @@ class Comparison:
 
     Attributes
     ----------
-    experiment : str
+    group : str
+        The group of its measures in /analysis.
     seeds : list of int
     models : list of str
         Models of MODELS in their order, then others (the variants of an ablation) by name.
@@ -144,26 +149,29 @@ class Comparison:
 
     def __init__(self, runs: list[Run]) -> None:
         self.runs = runs
-        self.experiment: str = runs[0].attributes["experiment"]
+        self.group: str = group_of(runs[0])
         self.seeds = [int(seed) for run in runs for seed in run.coordinate("seed")]
         for run in runs:
-            if not run.analyses(self.experiment):
-                raise RunError(f"{run.path}: holds no measures of {self.experiment} (no /analysis/{self.experiment})")
+            if not run.analyses(self.group):
+                raise RunError(f"{run.path}: holds no measures of {experiment_of(run)} (no /analysis/{self.group})")
             self._check(run)
         # An ablation may draw other test samples for each seed: then they are not shared, and outcomes by sample are of no use.
         samples = [run.coordinate("sample") for run in runs if "sample" in run.coordinates]
         same_samples = len(samples) == len(runs) and all(np.array_equal(one, samples[0]) for one in samples)
-        there = set.intersection(*(set(run.analyses(self.experiment)) for run in runs))
+        there = set.intersection(*(set(run.analyses(self.group)) for run in runs))
         self.models = [name for name in MODELS if name in there] + sorted(name for name in there if name not in MODELS)
         self.axes = [name for name in runs[0].coordinates if name != "seed"]
         self.depths = {model: self.axis(f"{model}_depth") for model in self.models if f"{model}_depth" in self.axes}
-        self.measures = {model: sorted({name for run in runs for name in run.analyses(f"{self.experiment}/{model}")
+        self.measures = {model: sorted({name for run in runs for name in run.analyses(f"{self.group}/{model}")
                                         if same_samples or not name.endswith(BY_SAMPLE)}) for model in self.models}
 
     def _check(self, run: Run) -> None:
         """Checks that a further file belongs to the first."""
         first = self.runs[0]
         settings = [{key: value for key, value in one.settings.items() if not key.startswith(APART)} for one in (first, run)]
+        if run.attributes["experiment"] != first.attributes["experiment"]:  # one of the time before holds the keys of other studies, too
+            both = {*settings[0]} & {*settings[1]}
+            settings = [{key: one[key] for key in both} for one in settings]
         if settings[0] != settings[1]:
             names = sorted(key for key in set(settings[0]) | set(settings[1]) if settings[0].get(key) != settings[1].get(key))
             raise RunError(f"{run.path}: its settings are not those of {first.path}, to which it would add seeds: {', '.join(names)}")
@@ -177,7 +185,7 @@ class Comparison:
         of a file without it (one seed has no ceiling)."""
         if name not in self.measures.get(model, ()):
             return None
-        group = f"{self.experiment}/{model}"
+        group = f"{self.group}/{model}"
         parts = [run.analysis(group, name) if name in run.analyses(group) else None for run in self.runs]
         for run, part in zip(self.runs, parts):
             if part is not None and part.shape[:1] != run.coordinate("seed").shape:
@@ -192,13 +200,13 @@ class Comparison:
         """The numbers of a measure that has to be there; RunError if it is not."""
         values = self.measure(model, name)
         if values is None:
-            raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.experiment}/{model})")
+            raise RunError(f"{self.runs[0].path}: {name} of {model} was not measured (/analysis/{self.group}/{model})")
         return values
 
     @functools.cache
     def axes_of(self, model: str, name: str) -> tuple[str, ...]:
         """Names of the axes of a measure that some file has; "" for an axis without a name."""
-        group = f"{self.experiment}/{model}"
+        group = f"{self.group}/{model}"
         return next(run.dimensions(group, name) for run in self.runs if name in run.analyses(group))
 
     def at(self, model: str, name: str, where: Mapping[str, float], along: str = "") -> np.ndarray | None:
@@ -245,15 +253,15 @@ class Comparison:
 
     def facts(self, model: str | None = None) -> dict[str, Value]:
         """Attributes of a model's group or the experiment's, as in the first file; those with a line per seed, of all files."""
-        group = "/".join(filter(None, ("analysis", self.experiment, model)))
+        group = "/".join(filter(None, ("analysis", self.group, model)))
         every = [run.described(group) for run in self.runs]
         return {**every[0], **{name: "\n".join(one[name] for one in every) for name in ("files", "trained") if name in every[0]}}
 
 
 def data_of(run: Run) -> tuple[str, str]:
     """The data that a run has seen: (set, tokens)."""
-    if study_of(run) in OF_ONE_LAYER:
-        return "addition", ""  # which they make themselves
+    if makes_its_data(experiment_of(run)):
+        return "addition", ""
     if task := run.settings.get("paths.task"):
         return task, run.settings.get("paths.images" if task == "one_shot" else "paths.variant", "")
     name = run.settings.get("data.set", "none")
@@ -284,7 +292,7 @@ class Study:
     name : str
         The data in words.
     comparisons : dict of Comparison
-        Comparisons by the name of the experiment, or of the study if the experiment has several.
+        Comparisons by the name of the experiment.
     trainings, evolutions : list of Run
     """
 
@@ -293,14 +301,14 @@ class Study:
         self.data, self.runs = data, runs
         compared: dict[str, list[Run]] = {}
         for run in runs:
-            if (name := study_of(run)) not in ("train", "evolve"):
+            if (name := experiment_of(run)) not in ("train", "evolve"):
                 compared.setdefault(name, []).append(run)
         self.comparisons = {name: Comparison(sorted(some, key=lambda run: run.coordinate("seed")[0])) for name, some in compared.items()}
         self.trainings = [run for run in runs if run.attributes["experiment"] == "train"]
         self.evolutions = [run for run in runs if run.attributes["experiment"] == "evolve"]
 
     def of(self, experiment: str) -> Comparison | None:
-        """The comparison of this experiment (or <experiment>.<study>); None if it was not run."""
+        """The comparison of this experiment; None if it was not run."""
         return self.comparisons.get(experiment)
 
 
@@ -308,7 +316,7 @@ def _clash(runs: list[Run]) -> tuple[Run, Run] | None:
     """Two files of the same comparison that have a seed in common, or None."""
     seen: dict[tuple[str, int], Run] = {}
     for run in runs:
-        name = study_of(run)
+        name = experiment_of(run)
         if name in ("train", "evolve"):
             continue
         for seed in run.coordinate("seed"):
@@ -342,9 +350,9 @@ def studies(runs: list[Run]) -> list[Study]:
 
 
 def open_run(path: str | os.PathLike[str], known: Collection[str] | None = None) -> Run:
-    """Opens a finished run of one of the experiments or studies `known` (None: any); RunError if it is not one."""
+    """Opens a finished run of one of the experiments `known` (None: any); RunError if it is not one."""
     run = Run(path)
-    if known is not None and (name := study_of(run)) not in known:
+    if known is not None and (name := experiment_of(run)) not in known:
         run.close()
         raise RunError(f"{path}: is a run of '{name}'; the report knows {', '.join(sorted(known))}")
     return run

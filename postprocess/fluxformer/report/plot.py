@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from fluxformer.report.data import open_run, studies, study_of
+from fluxformer.report.data import experiment_of, open_run, studies
 from fluxformer.report.sections import sections
 from fluxformer.report.style import write
 
@@ -18,7 +18,7 @@ def plot(paths: list[str], folder: str, _options: argparse.Namespace) -> Iterato
     """Draws each study of the files; yields the paths of the pictures."""
     with contextlib.ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
-        known = {study_of(run) for run in runs}
+        known = {experiment_of(run) for run in runs}
         os.makedirs(folder, exist_ok=True)
         for study in studies(runs):
             for section in sections():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fluxformer.io import Run, Value
-from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, mean_and_spread
+from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, group_of, mean_and_spread
 from fluxformer.report.origins import duration, wall_time
 from fluxformer.text import seed_list
 from fluxformer.train.train import by_kind
@@ -101,7 +101,7 @@ def run_rows(runs: list[Run]) -> list[tuple[Value, ...]]:
 
 def _by_model(run: Run) -> str:
     """Seconds that each model took in a comparison, as text."""
-    experiment = run.attributes["experiment"]
-    costs = [(MODELS[name].label, run.analysis(f"{experiment}/{name}", "seconds").sum()) for name in MODELS
-             if "seconds" in run.analyses(f"{experiment}/{name}")]
+    group = group_of(run)
+    costs = [(MODELS[name].label, run.analysis(f"{group}/{name}", "seconds").sum()) for name in MODELS
+             if "seconds" in run.analyses(f"{group}/{name}")]
     return "; ".join(f"{label} {seconds:.1f}" for label, seconds in costs) or "–"

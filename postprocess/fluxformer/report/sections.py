@@ -1,5 +1,5 @@
-"""The sections of the report: the module fluxformer.<family>.<experiment> of an experiment says in SECTIONS
-what it draws and in which place; it is found by the names of family and experiment."""
+"""The sections of the report: the module fluxformer.<family>.<experiment> of an experiment, or fluxformer.<family>.<family> of several
+of them, says in SECTIONS what it draws and in which place; it is found by these names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Section(NamedTuple):
     place: int             # among the sections
     anchor: str            # in links
     heading: str
-    experiment: str        # whose files it is about, <experiment>.<study> if it has several
+    experiment: str        # whose files it is about
     draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
     table: Callable[[Comparison], Rows] | None = None
 
 
 def sections() -> list[Section]:
     """The sections of all experiments that have some, in their order."""
-    modules = [f"fluxformer.{family}.{name}" for name, family in families().items()
-               if importlib.util.find_spec(f"fluxformer.{family}.{name}") is not None]
+    names = dict.fromkeys(f"fluxformer.{family}.{one}" for name, family in families().items() for one in (name, family))
+    modules = [name for name in names if importlib.util.find_spec(name) is not None]
     return sorted((one for module in modules for one in importlib.import_module(module).SECTIONS), key=lambda one: one.place)

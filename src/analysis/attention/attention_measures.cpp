@@ -1,6 +1,5 @@
 #include "analysis/attention/attention_measures.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -27,7 +26,7 @@ bool is_similarity(RowScore score) {
 void AttentionRow::assign(const double* p, int n) {
   p_ = Eigen::Map<const Eigen::ArrayXd>(p, n);
   p_ /= p_.sum();
-  // 0 log 0 = 0, because log p is finite.
+  // 0 log 0 = 0, because log_p_ is finite.
   log_p_ = p_.max(least).log();
   centred_ = p_ - 1.0 / n;
   // |p|, |p - 1/n| and -sum p log p. The root mean square of n p - 1 is sqrt(n) |p - 1/n|.

@@ -54,7 +54,7 @@ class AttentionRow {
 
  private:
   friend RowScores compare(const AttentionRow& p, const AttentionRow& q);
-  // Owned by Eigen, which aligns them: sums and logarithms of numbers that lie elsewhere depend on where.
+  // Eigen's own memory is aligned: the order of its sums depends on where their terms lie in memory.
   Eigen::ArrayXd p_, log_p_, centred_;
   double norm_ = 0, centred_norm_ = 0, entropy_ = 0;
   bool uniform_ = false;

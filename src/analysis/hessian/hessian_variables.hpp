@@ -1,7 +1,8 @@
 #pragma once
 
 // Variables of the Hessian of a trained model in output files: of H, of its Gauss-Newton part H_o and of the
-// rest, the functional part. Measures of the two parts have the same names with the part in front.
+// rest, the functional part. Measures of the two parts have the same names with the part in front. Those of all
+// studies of Hessians are in /analysis/hessian.
 
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "io/axes.hpp"
 
 namespace fluxformer::hessian::variables {
+
+inline constexpr const char* group = "hessian";  ///< in /analysis
 
 inline const io::Variable eigenvalue = io::index("eigenvalue", "eigenvalue, counted from the end inwards"),
                           probe = io::index("probe", "random vector, counted from 1"),

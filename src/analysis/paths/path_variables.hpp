@@ -1,10 +1,13 @@
 #pragma once
 
-// The variables of attention paths. The theory: /analysis/paths/theory/... over seeds.
+// The variables of attention paths, those of all studies in /analysis/paths. The theory:
+// /analysis/paths/theory/... over seeds.
 
 #include "io/axes.hpp"
 
 namespace fluxformer::paths::variables {
+
+inline constexpr const char* group = "paths";  ///< in /analysis
 
 inline const io::Variable
     temperature = io::coordinate("temperature", "", "noise variance T of the likelihood"),

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "drivers/common/model_options.hpp"
-#include "drivers/common/model_settings.hpp"
 #include "drivers/registry.hpp"
 
 namespace fluxformer::test {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
 #include "operators/kernels/bfloat16_product.hpp"
@@ -34,7 +34,7 @@ const std::vector<std::string> every_model_key{"model.kind=pde",         "mesh.l
                                                "depth.weights=linear",   "depth.residual=false"};
 
 Parameters made(const std::vector<std::string>& given, const InputShape& input = {}) {
-  return make_parameters(plan("train", given), input, MPI_COMM_SELF);
+  return make_parameters(model_plan(plan("train", given)), input, MPI_COMM_SELF);
 }
 std::string refusal_to_make(const std::vector<std::string>& given, const InputShape& input = {}) {
   return complaint<BadInput>([&] { made(given, input); });
@@ -131,23 +131,26 @@ TEST(ModelPlan, of_identities_gives_logits_the_inverse_temperature) {
   EXPECT_EQ(parameters.values[parameters.layout.rho()], 0.25);  // given, where particles have none
 }
 
+EquationSpec equation_of(const std::vector<std::string>& given, const ModelSpec& model) {
+  return equation_for(equation_plan(plan("evolve", given)), model);
+}
+
 TEST(EquationPlan, has_the_value_of_every_key) {
   const ModelSpec model{.layers = 6};
-  const auto spec = equation_spec(
-      plan("evolve", {"mesh.cells=12", "equation.c=0.5", "equation.epsilon=0.125", "depth.scheme=upwind2"}),
-      model);
+  const auto spec = equation_of(
+      {"mesh.cells=12", "equation.c=0.5", "equation.epsilon=0.125", "depth.scheme=upwind2"}, model);
   EXPECT_EQ(spec.depth.layers, 6);
   EXPECT_EQ(spec.depth.cells, 12);
   EXPECT_EQ(spec.speed, 0.5);
   EXPECT_EQ(spec.epsilon, 0.125);
   EXPECT_EQ(spec.scheme, DepthScheme::upwind2);
-  EXPECT_EQ(equation_spec(plan("evolve", {"depth.scheme=upwind"}), model).scheme, DepthScheme::upwind);
-  EXPECT_EQ(equation_spec(plan("evolve", {}), model).scheme, DepthScheme::shift);
+  EXPECT_EQ(equation_of({"depth.scheme=upwind"}, model).scheme, DepthScheme::upwind);
+  EXPECT_EQ(equation_of({}, model).scheme, DepthScheme::shift);
 }
 
 TEST(EquationPlan, takes_cells_from_the_deck_then_the_training_then_the_layers) {
   const auto cells = [](const std::vector<std::string>& given, const ModelSpec& model) {
-    return equation_spec(plan("evolve", given), model).depth.cells;
+    return equation_of(given, model).depth.cells;
   };
   EXPECT_EQ(cells({"mesh.cells=12"}, {.layers = 6, .cells = 18}), 12);
   EXPECT_EQ(cells({}, {.layers = 6, .cells = 18}), 18);

@@ -1,6 +1,6 @@
 // The start of a run as its files see it: what another run has left stays unless it may be replaced.
 
-#include "drivers/common/output_claim.hpp"
+#include "drivers/common/earlier_runs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The checkpoint that a run continues from, and the deck that is a file.
 
-#include "drivers/common/restart_check.hpp"
+#include "drivers/common/earlier_runs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -93,14 +93,14 @@ class DeckFiles : public InAFolder {
  protected:
   void put(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
   std::string refusal(const std::string& name) const {
-    return complaint<BadInput>([&] { read_deck_file(MPI_COMM_SELF, file(name), "evolve"); });
+    return complaint<BadInput>([&] { read_deck_file(MPI_COMM_SELF, file(name), {"evolve"}); });
   }
 };
 
 TEST_F(DeckFiles, of_text_are_read_to_the_letter) {
   const std::string text = "# a comment\r\n[mesh]\nlayers = 3   \n\n";
   put("deck.ini", text);
-  const auto deck = read_deck_file(MPI_COMM_SELF, file("deck.ini"), "evolve");
+  const auto deck = read_deck_file(MPI_COMM_SELF, file("deck.ini"), {"evolve"});
   EXPECT_EQ(deck.text, text);
   EXPECT_EQ(deck.origin, Origin::deck);
 }
@@ -114,10 +114,10 @@ TEST_F(DeckFiles, that_are_outputs_hold_the_settings_of_their_run) {
     writer.attribute(names::deck, "layers = ${N}");  // what was written by hand is not what was run
     writer.finish(names::done);
   }
-  const auto deck = read_deck_file(MPI_COMM_SELF, file("out.h5"), "evolve");
+  const auto deck = read_deck_file(MPI_COMM_SELF, file("out.h5"), {"train", "evolve"});
   EXPECT_EQ(deck.text, resolved);
   EXPECT_EQ(deck.origin, Origin::stored);
-  EXPECT_THAT(complaint<BadInput>([&] { read_deck_file(MPI_COMM_SELF, file("out.h5"), "train"); }),
+  EXPECT_THAT(complaint<BadInput>([&] { read_deck_file(MPI_COMM_SELF, file("out.h5"), {"train"}); }),
               AllOf(HasSubstr(file("out.h5")), HasSubstr("output of evolve"), HasSubstr("train")));
   io::ArchiveWriter(MPI_COMM_SELF, file("weights.h5"), false).finish(names::done);
   EXPECT_THAT(refusal("weights.h5"), AllOf(HasSubstr(file("weights.h5")), HasSubstr("holds no settings")));

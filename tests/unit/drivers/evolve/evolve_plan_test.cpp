@@ -18,8 +18,11 @@ using testing::HasSubstr;
 const std::vector<std::string> small_evolution{"inflow.source=none", "mesh.layers=2", "mesh.tokens_x=3",
                                                "model.width=4",      "model.ffn=4",   "attention.heads=2"};
 
+EvolvePlan evolution(const std::vector<std::string>& given) {
+  return plan_of_evolution(plan("evolve", given));
+}
 EvolveSettings solver_of(const std::vector<std::string>& given) {
-  return EvolveProblem(plan("evolve", joined(small_evolution, given)), MPI_COMM_SELF).solver_settings;
+  return EvolveProblem(evolution(joined(small_evolution, given)), MPI_COMM_SELF).solver_settings;
 }
 std::string refusal_to_evolve(const std::vector<std::string>& given) {
   return complaint<BadInput>([&] { solver_of(given); });
@@ -54,18 +57,18 @@ TEST(EvolvePlan, looks_for_a_steady_state_only_if_it_is_to_stop_there) {
 
 TEST(EvolvePlan, makes_the_mesh_of_the_deck) {
   const EvolveProblem problem(
-      plan("evolve", joined(small_evolution, {"mesh.cells=6", "mesh.tokens_y=2", "inflow.samples=5",
-                                              "mesh.periodic=true", "attention.causal=true"})),
+      evolution(joined(small_evolution, {"mesh.cells=6", "mesh.tokens_y=2", "inflow.samples=5",
+                                         "mesh.periodic=true", "attention.causal=true"})),
       MPI_COMM_SELF);
-  EXPECT_EQ(problem.mesh.total_cells(), 6);
-  const auto& spec = problem.mesh.spec();
+  EXPECT_EQ(problem.mesh->total_cells(), 6);
+  const auto& spec = problem.mesh->spec();
   EXPECT_EQ(spec.tokens_x, 3);
   EXPECT_EQ(spec.tokens_y, 2);
   EXPECT_EQ(spec.samples, 5);
   EXPECT_EQ(spec.width, 4);
   EXPECT_TRUE(spec.periodic);
   EXPECT_TRUE(problem.slab.mask.causal);
-  EXPECT_EQ(problem.equation.spec().depth.layers, 2);
+  EXPECT_EQ(problem.equation->spec().depth.layers, 2);
 }
 
 TEST(EvolvePlan, refuses_bfloat16_where_a_steady_state_is_solved_for) {
@@ -81,7 +84,7 @@ TEST(EvolvePlan, refuses_bfloat16_where_a_steady_state_is_solved_for) {
 
 TEST(InflowPlan, of_data_takes_samples_and_tokens_from_the_set) {
   const auto inflow = [](const std::vector<std::string>& given) {
-    return Inflow(plan("evolve", given), MPI_COMM_SELF);
+    return Inflow(evolution(given).inflow, MPI_COMM_SELF);
   };
   const auto last = inflow({"inflow.first=9998", "inflow.samples=2"});  // of 10000 in the test split
   EXPECT_THAT(last.indices(0), ElementsAre(9998, 9999));
@@ -101,7 +104,7 @@ TEST(InflowPlan, of_data_takes_samples_and_tokens_from_the_set) {
 
 TEST(InflowPlan, without_data_has_the_tokens_of_the_deck_and_no_end) {
   const Inflow noise(
-      plan("evolve", {"inflow.source=noise", "inflow.first=9999", "inflow.samples=2", "mesh.tokens_x=5"}),
+      evolution({"inflow.source=noise", "inflow.first=9999", "inflow.samples=2", "mesh.tokens_x=5"}).inflow,
       MPI_COMM_SELF);
   EXPECT_EQ(noise.tokens_x(), 5);
   EXPECT_EQ(noise.tokens_y(), 1);
@@ -110,16 +113,38 @@ TEST(InflowPlan, without_data_has_the_tokens_of_the_deck_and_no_end) {
 }
 
 TEST(StartPlan, has_the_value_of_every_key) {
-  const auto settings = plan(
-      "evolve", {"start.state=cosine", "start.gamma=0.5", "start.mode=3", "start.scale=2", "run.seed=11"});
-  const auto start = initial_state(settings, {.norm = Norm::sphere});
+  const auto start =
+      evolution({"start.state=cosine", "start.gamma=0.5", "start.mode=3", "start.scale=2", "run.seed=11"})
+          .start;
   EXPECT_EQ(start.kind, "cosine");
   EXPECT_EQ(start.gamma, 0.5);
   EXPECT_EQ(start.mode, 3);
   EXPECT_EQ(start.scale, 2);
   EXPECT_EQ(start.seed, 11U);
-  EXPECT_TRUE(start.no_zero_vectors);
-  EXPECT_FALSE(initial_state(settings, {.norm = Norm::pre}).no_zero_vectors);
+}
+
+TEST(StartPlan, refuses_the_state_0_on_the_sphere) {
+  EXPECT_THAT(refusal_to_evolve({"depth.norm=sphere"}), HasSubstr("zero vector"));
+}
+
+TEST(OutputPlan, has_the_value_of_every_key) {
+  const auto output = output_of_evolve(plan(
+      "evolve",
+      {"output.file=o.h5", "output.every=0.5", "output.history=3", "checkpoint.every=0.25",
+       "front.threshold=0.125", "output.fields=none", "output.model=false", "output.attention=true",
+       "output.logits=true", "output.depth_stride=2", "output.channel_stride=4", "output.compression=5"}));
+  EXPECT_EQ(output.file, "o.h5");
+  EXPECT_EQ(output.every, 0.5);
+  EXPECT_EQ(output.history, 3);
+  EXPECT_EQ(output.checkpoints, 0.25);
+  EXPECT_EQ(output.threshold, 0.125);
+  EXPECT_FALSE(output.fields);
+  EXPECT_FALSE(output.model);
+  EXPECT_TRUE(output.attention);
+  EXPECT_TRUE(output.logits);
+  EXPECT_EQ(output.depth_stride, 2);
+  EXPECT_EQ(output.channel_stride, 4);
+  EXPECT_EQ(output.compression, 5);
 }
 
 }  // namespace

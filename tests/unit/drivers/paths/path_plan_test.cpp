@@ -1,4 +1,4 @@
-// From the words of a deck of `paths` to its task.
+// From the words of a deck to the task of attention paths.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,9 +22,9 @@ using testing::HasSubstr;
 /// The task of a deck with four examples.
 struct SmallTask {
   explicit SmallTask(const std::vector<std::string>& given)
-      : settings(plan("paths", joined({"paths.examples=4", "paths.test_examples=6"}, given))),
-        tasks(settings, MPI_COMM_SELF) {}
-  const Settings settings;
+      : tasks(path_task_plan_of(
+                  plan("paths_theory", joined({"paths.examples=4", "paths.test_examples=6"}, given))),
+              MPI_COMM_SELF) {}
   PathTasks tasks;
 };
 std::string refusal_of_task(const std::vector<std::string>& given) {
@@ -32,8 +32,8 @@ std::string refusal_of_task(const std::vector<std::string>& given) {
 }
 
 TEST(PathPlan, has_the_seeds_of_the_deck_or_that_of_the_run) {
-  EXPECT_THAT(path_seeds(plan("paths", {"run.seed=5"})), ElementsAre(5));
-  EXPECT_THAT(path_seeds(plan("paths", {"run.seed=5", "paths.seeds=3, 1, 2"})), ElementsAre(3, 1, 2));
+  EXPECT_THAT(path_seeds(plan("paths_theory", {"run.seed=5"})), ElementsAre(5));
+  EXPECT_THAT(path_seeds(plan("paths_theory", {"run.seed=5", "paths.seeds=3, 1, 2"})), ElementsAre(3, 1, 2));
 }
 
 TEST(PathPlan, has_the_heads_and_parts_of_its_task) {
@@ -98,12 +98,12 @@ class OneShotPlans : public InAFolder {
 };
 
 TEST_F(OneShotPlans, have_the_sizes_of_the_deck) {
-  const auto shape =
-      learner_shape(plan("paths", one_shot({"paths.layers=3", "paths.heads=5", "paths.key=7"})), 11);
-  EXPECT_EQ(shape.layers, 3);
-  EXPECT_EQ(shape.heads, 5);
-  EXPECT_EQ(shape.key, 7);
-  EXPECT_EQ(shape.width, 11);
+  const auto plan_of_sizes =
+      one_shot_plan_of(plan("paths_theory", one_shot({"paths.layers=3", "paths.heads=5", "paths.key=7"})));
+  EXPECT_EQ(plan_of_sizes.random.layers, 3);
+  EXPECT_EQ(plan_of_sizes.random.heads, 5);
+  EXPECT_EQ(plan_of_sizes.random.key, 7);
+  EXPECT_EQ(plan_of_sizes.attention, "");
   const SmallTask task(one_shot({"paths.layers=3", "paths.heads=5"}));
   EXPECT_EQ(task.tasks.name(), "one-shot digits, random attention");
   EXPECT_THAT(task.tasks.heads(), ElementsAre(5, 5, 5));

@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "drivers/train/train_problem.hpp"
-#include "drivers/train/train_stages.hpp"
 #include "model/backpropagation.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/unit/drivers/plan.hpp"
@@ -21,8 +20,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 
+TrainPlan training(const std::vector<std::string>& given) {
+  return plan_of_training(plan("train", given));
+}
 std::string refusal_of_checks(const std::vector<std::string>& given) {
-  return complaint<BadInput>([&] { refuse_what_training_ignores(plan("train", given)); });
+  return complaint<BadInput>([&] { training(given); });
 }
 
 TEST(TrainPlan, refuses_what_a_march_through_depth_cannot_do) {
@@ -43,8 +45,8 @@ TEST(TrainPlan, limits_kappa_by_the_explicit_steps_through_depth) {
                                        "model.ffn=4"};
   const auto line = TokenLine::even(MPI_COMM_SELF, 3, 1), grid = TokenLine::even(MPI_COMM_SELF, 3, 3);
   const auto limit = [&](const TokenLine& of, const std::vector<std::string>& more) {
-    const auto settings = plan("train", joined(given, more));
-    return largest_kappa(settings, make_parameters(settings, {}, MPI_COMM_SELF), of);
+    const auto of_deck = training(joined(given, more));
+    return largest_kappa(of_deck, make_parameters(of_deck.model, {}, MPI_COMM_SELF), of);
   };
   // kappa (h/c) axes <= 1/2 with h = 1/4, c = 2
   EXPECT_EQ(limit(line, {"equation.kappa=4"}), 4);
@@ -56,22 +58,88 @@ TEST(TrainPlan, limits_kappa_by_the_explicit_steps_through_depth) {
 }
 
 TEST(TrainPlan, has_the_objective_of_the_deck) {
+  const auto objective =
+      training({"train.objective=masked", "train.loss=mean_squared_error", "train.label_smoothing=0.25",
+                "train.masked=0.5", "train.word_matrix=own", "train.dropout=0.125", "distill.teacher=t.h5",
+                "distill.hidden=2", "distill.attention=3", "distill.copy=false"})
+          .objective;
+  EXPECT_TRUE(objective.guesses_words());
+  EXPECT_EQ(objective.loss.kind, LossKind::mean_squared_error);
+  EXPECT_EQ(objective.loss.smoothing, 0.25);
+  EXPECT_EQ(objective.loss.target, LossTarget::masked_words);
+  EXPECT_EQ(objective.masked_share, 0.5);
+  EXPECT_TRUE(objective.own_word_matrix);
+  EXPECT_EQ(objective.dropout, 0.125);
+  EXPECT_EQ(objective.teacher, "t.h5");
+  EXPECT_EQ(objective.distillation.hidden, 2);
+  EXPECT_EQ(objective.distillation.attention, 3);
+  EXPECT_FALSE(objective.copy_teacher);
+  EXPECT_EQ(training({}).objective.loss.target, LossTarget::label);
+}
+
+TEST(TrainPlan, has_the_optimiser_and_the_schedule_of_the_deck) {
+  const auto sgd = training({"train.optimiser=sgd", "train.momentum=0.5", "train.decay=0.25", "train.rate=2",
+                             "train.last_rate=0.125", "train.clip=3", "train.smoothness=4",
+                             "train.warm_up=0.5", "train.coefficients=no", "train.epochs=7"});
+  EXPECT_EQ(sgd.trainer.optimiser.method, Method::sgd);
+  EXPECT_EQ(sgd.trainer.optimiser.momentum, 0.5);
+  EXPECT_EQ(sgd.trainer.optimiser.decay, 0.25);
+  EXPECT_EQ(sgd.trainer.schedule.peak, 2);
+  EXPECT_EQ(sgd.trainer.schedule.decay, Decay::cosine);
+  EXPECT_EQ(sgd.trainer.schedule.last, 0.25);  // an eighth of the peak
+  EXPECT_EQ(sgd.trainer.clip, 3);
+  EXPECT_EQ(sgd.trainer.smoothness, 4);
+  EXPECT_EQ(sgd.warm_up, 0.5);
+  EXPECT_EQ(sgd.coefficients, TrainPlan::Coefficients::no);
+  EXPECT_EQ(sgd.epochs, 7);
+  const auto adam = training({"train.optimiser=adam", "train.beta1=0.5", "train.beta2=0.25",
+                              "train.epsilon=0.125", "train.schedule=steps"});
+  EXPECT_EQ(adam.trainer.optimiser.method, Method::adam);
+  EXPECT_EQ(adam.trainer.optimiser.beta1, 0.5);
+  EXPECT_EQ(adam.trainer.optimiser.beta2, 0.25);
+  EXPECT_EQ(adam.trainer.optimiser.epsilon, 0.125);
+  EXPECT_EQ(adam.trainer.schedule.decay, Decay::steps);
+  EXPECT_EQ(adam.coefficients, TrainPlan::Coefficients::of_a_pde);
+}
+
+TEST(TrainPlan, has_the_samples_the_ranks_and_the_output_of_the_deck) {
   const auto settings =
-      plan("train", {"train.objective=masked", "train.loss=mean_squared_error", "train.label_smoothing=0.25",
-                     "distill.hidden=2", "distill.attention=3"});
-  EXPECT_TRUE(guesses_words(settings));
-  const auto loss = loss_of_settings(settings);
-  EXPECT_EQ(loss.kind, LossKind::mean_squared_error);
-  EXPECT_EQ(loss.smoothing, 0.25);
-  EXPECT_EQ(loss.target, LossTarget::masked_words);
-  EXPECT_EQ(distillation_weights(settings).hidden, 2);
-  EXPECT_EQ(distillation_weights(settings).attention, 3);
-  EXPECT_EQ(loss_of_settings(plan("train", {})).target, LossTarget::label);
+      plan("train", {"data.set=topics", "train.samples=9", "train.test_samples=8", "train.validation=0.5",
+                     "train.batch=3", "train.augment=0.25", "train.noise=0.125", "mesh.tokens_x=5",
+                     "mesh.ranks_token=2", "mesh.ranks_depth=3", "mesh.periodic=true", "run.memory=2",
+                     "run.seed=11", "output.file=o.h5", "output.snapshots=4", "output.preconditioner=true",
+                     "checkpoint.every=6", "checkpoint.epochs=false"});
+  const auto of_deck = plan_of_training(settings);
+  EXPECT_EQ(of_deck.samples.data.set.name, "topics");
+  EXPECT_EQ(of_deck.samples.data.set.seed, 11U);
+  EXPECT_EQ(of_deck.samples.training, 9);
+  EXPECT_EQ(of_deck.samples.testing, 8);
+  EXPECT_EQ(of_deck.samples.validation, 0.5);
+  EXPECT_EQ(of_deck.samples.batch, 3);
+  EXPECT_EQ(of_deck.samples.augment, 0.25);
+  EXPECT_EQ(of_deck.samples.noise, 0.125);
+  EXPECT_EQ(of_deck.samples.tokens_x, 5);
+  EXPECT_EQ(of_deck.samples.tokens_y, 0);
+  EXPECT_EQ(of_deck.ranks_token, 2);
+  EXPECT_EQ(of_deck.ranks_depth, 3);
+  EXPECT_TRUE(of_deck.periodic);
+  EXPECT_EQ(of_deck.memory, 2e9);
+  EXPECT_EQ(of_deck.seed, 11U);
+  const auto output = output_of_train(settings);
+  EXPECT_EQ(output.file, "o.h5");
+  EXPECT_EQ(output.snapshots, 4);
+  EXPECT_TRUE(output.preconditioner);
+  EXPECT_EQ(output.checkpoints, 6);
+  EXPECT_FALSE(output.every_epoch);
 }
 
 TEST(PipelinePlan, cuts_a_batch_into_four_parts_for_each_stage_if_it_has_so_many_samples) {
-  const auto parts = [](const std::vector<std::string>& given, int samples, int stages) {
-    return pipeline_settings(plan("train", given), samples, stages).micro_batches;
+  const auto pipeline = [](std::vector<std::string> given, int samples, int stages) {
+    given.push_back("mesh.ranks_depth=" + std::to_string(stages));
+    return pipeline_settings(training(given), samples);
+  };
+  const auto parts = [&](const std::vector<std::string>& given, int samples, int stages) {
+    return pipeline(given, samples, stages).micro_batches;
   };
   EXPECT_EQ(parts({}, 100, 1), 1);
   EXPECT_EQ(parts({}, 100, 3), 12);
@@ -79,16 +147,15 @@ TEST(PipelinePlan, cuts_a_batch_into_four_parts_for_each_stage_if_it_has_so_many
   EXPECT_EQ(parts({"train.micro_batches=7"}, 7, 1), 7);
   EXPECT_THAT(complaint<BadInput>([&] { parts({"train.micro_batches=7"}, 6, 3); }),
               AllOf(HasSubstr("train.micro_batches = 7"), HasSubstr("6 samples")));
-  EXPECT_EQ(pipeline_settings(plan("train", {}), 5, 2).schedule, PipelineSchedule::one_f_one_b);
-  EXPECT_EQ(pipeline_settings(plan("train", {"train.pipeline=gpipe"}), 5, 2).schedule,
-            PipelineSchedule::gpipe);
+  EXPECT_EQ(pipeline({}, 5, 2).schedule, PipelineSchedule::one_f_one_b);
+  EXPECT_EQ(pipeline({"train.pipeline=gpipe"}, 5, 2).schedule, PipelineSchedule::gpipe);
 }
 
 TEST(StagePlan, shares_cells_by_what_the_ends_of_the_depth_cost) {
   const ModelSpec spec{.layers = 12, .knots = 12, .width = 4, .ffn = 4};
   const InputShape words{.vocabulary = 3000, .tokens = 8, .word_head = true};
   const auto cells = [&](const char* masked) {
-    return cells_of_stages(plan("train", {masked}), spec, words, 3);
+    return cells_of_stages(training({masked, "mesh.ranks_depth=3"}), spec, words);
   };
   // A cell costs 8 (8 d^2 + 4 d f + 4 n d) = 2560, the word head 2 d n 3000 = 192000 times the share that is
   // masked: 0.075 cells if a thousandth is, 75 if all words are.
@@ -102,18 +169,19 @@ TEST(StagePlan, shares_cells_by_what_the_ends_of_the_depth_cost) {
   EXPECT_EQ(uneven[0].count(), 5);  // fewer than the second: it keeps most activations
   EXPECT_EQ(uneven[1].count(), 6);
   EXPECT_EQ(uneven[2].count(), 1);
-  EXPECT_THAT(
-      complaint<BadInput>([&] { cells_of_stages(plan("train", {"mesh.cells=12"}), spec, words, 13); }),
-      AllOf(HasSubstr("mesh.ranks_depth = 13"), HasSubstr("mesh.cells = 12")));
+  EXPECT_THAT(complaint<BadInput>([&] {
+                cells_of_stages(training({"mesh.cells=12", "mesh.ranks_depth=13"}), spec, words);
+              }),
+              AllOf(HasSubstr("mesh.ranks_depth = 13"), HasSubstr("mesh.cells = 12")));
 }
 
 TEST(StagePlan, holds_the_parameters_that_a_stage_needs) {
   const ModelSpec spec{.layers = 4, .knots = 4, .width = 64, .ffn = 256};
   const InputShape images{.features = 16, .tokens = 49, .classes = 10};
-  const auto settings = plan("train", {}), smooth = plan("train", {"train.smoothness=1"});
-  EXPECT_FALSE(share_of_stage(settings, images, 1, 0));  // all
-  const auto first = share_of_stage(settings, images, 2, 0)(spec),
-             last = share_of_stage(settings, images, 2, 1)(spec);
+  const auto whole = training({}), halves = training({"mesh.ranks_depth=2"}),
+             smooth = training({"mesh.ranks_depth=2", "train.smoothness=1"});
+  EXPECT_FALSE(share_of_stage(whole, images, 0));  // all
+  const auto first = share_of_stage(halves, images, 0)(spec), last = share_of_stage(halves, images, 1)(spec);
   EXPECT_EQ(first.first_knot, 0);
   EXPECT_EQ(first.last_knot, 1);
   EXPECT_TRUE(first.embedding && !first.head && !first.words);
@@ -121,13 +189,13 @@ TEST(StagePlan, holds_the_parameters_that_a_stage_needs) {
   EXPECT_EQ(last.last_knot, 3);
   EXPECT_TRUE(last.head && !last.embedding && !last.words);
   // Both knots of a term of the penalty are on one stage.
-  EXPECT_EQ(share_of_stage(smooth, images, 2, 0)(spec).last_knot, 2);
-  EXPECT_EQ(share_of_stage(smooth, images, 2, 1)(spec).last_knot, 3);
+  EXPECT_EQ(share_of_stage(smooth, images, 0)(spec).last_knot, 2);
+  EXPECT_EQ(share_of_stage(smooth, images, 1)(spec).last_knot, 3);
   // A word head that is tied to the word table needs it where it stands, and nowhere else.
   for (const bool own : {false, true}) {
     const InputShape words{.vocabulary = 30, .tokens = 8, .word_head = true, .own_word_matrix = own};
-    EXPECT_FALSE(share_of_stage(settings, words, 2, 0)(spec).words);
-    EXPECT_EQ(share_of_stage(settings, words, 2, 1)(spec).words, !own);
+    EXPECT_FALSE(share_of_stage(halves, words, 0)(spec).words);
+    EXPECT_EQ(share_of_stage(halves, words, 1)(spec).words, !own);
   }
 }
 
@@ -135,13 +203,14 @@ class MarchPlans : public InAFolder {
  protected:
   /// The march that a deck asks for, through the cells 2 to 4.
   std::unique_ptr<DepthMarch> march(const std::vector<std::string>& given) {
-    return make_march(*model, plan("train", joined(small, given)), {2, 4});
+    const auto of_deck = training(joined(small, given));
+    return make_march(*model, equation_for(of_deck.equation, model->spec()), of_deck.gradient, {2, 4});
   }
   std::string refusal(const std::vector<std::string>& given) {
     return complaint<BadInput>([&] { march(joined({"train.gradient=adjoint"}, given)); });
   }
   static inline const std::vector<std::string> small{"mesh.layers=4", "model.width=4", "model.ffn=4"};
-  Parameters parameters = make_parameters(plan("train", small), {}, MPI_COMM_SELF);
+  Parameters parameters = make_parameters(training(small).model, {}, MPI_COMM_SELF);
   TokenLine line = TokenLine::even(MPI_COMM_SELF, 3, 1);
   SlabContext slab{&line, 1, 4, {}, nullptr};
   std::unique_ptr<DepthModel> model = make_depth_model(parameters, slab, Precision::float64);
@@ -184,7 +253,7 @@ const std::vector<std::string> small_training{
     "train.validation=0.25", "train.test_samples=6", "train.batch=5", "train.epochs=4"};
 
 Members members_of(const std::vector<std::string>& given) {
-  return TrainProblem(plan("train", joined(small_training, given)), MPI_COMM_SELF).members;
+  return TrainProblem(training(joined(small_training, given)), MPI_COMM_SELF).members;
 }
 
 TEST(TrainProblems, draw_as_many_samples_as_the_deck_says_by_its_seed) {
@@ -208,16 +277,16 @@ TEST(TrainProblems, draw_as_many_samples_as_the_deck_says_by_its_seed) {
 }
 
 TEST(TrainProblems, warm_up_over_their_share_of_all_steps) {
-  TrainProblem problem(plan("train", joined(small_training, {"train.rate=0.125", "train.warm_up=0.25",
-                                                             "train.schedule=constant"})),
-                       MPI_COMM_SELF);
-  EXPECT_EQ(problem.total_steps(), 12);                                      // 4 epochs of 15 / 5
-  EXPECT_DOUBLE_EQ(problem.trainer.step(problem.batch(0)).rate, 0.125 / 3);  // the first of 3
+  TrainProblem problem(
+      training(joined(small_training, {"train.rate=0.125", "train.warm_up=0.25", "train.schedule=constant"})),
+      MPI_COMM_SELF);
+  EXPECT_EQ(problem.total_steps(), 12);                                       // 4 epochs of 15 / 5
+  EXPECT_DOUBLE_EQ(problem.trainer->step(problem.batch(0)).rate, 0.125 / 3);  // the first of 3
 }
 
 TEST(TrainProblems, train_coefficients_if_asked_to_and_by_default_those_of_a_pde) {
   const auto trained = [](const std::vector<std::string>& given) {
-    return TrainProblem(plan("train", joined(small_training, given)), MPI_COMM_SELF).trainer.trained();
+    return TrainProblem(training(joined(small_training, given)), MPI_COMM_SELF).trainer->trained();
   };
   const auto weights = trained({"train.coefficients=no"});
   EXPECT_EQ(trained({}), weights);

@@ -1,17 +1,19 @@
 #pragma once
 
-// The claim on output files at the start of a run: nothing that another run has left is replaced unless the
-// settings allow it.
+// The files that earlier runs have left. The claim on output files at the start of a run: nothing is replaced
+// unless the settings allow it. The checkpoint that a run continues from.
 
 #include <mpi.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/settings.hpp"
+#include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
 
 namespace fluxformer {
@@ -36,5 +38,14 @@ std::unique_ptr<io::PartFile> claim_output(MPI_Comm comm, const Settings& settin
 
 /// Removes <name>.interrupted.h5 and its side-car, once the run that continued them is complete. Collective.
 void remove_interrupted(MPI_Comm comm, const Settings& settings);
+
+/// Opens the checkpoint selected by checkpoint.restart: none, the named one, or (auto) the newest for
+/// output.file, if any. Collective; throws BadInput (agreed) if it cannot be read, or if its settings differ
+/// in keys that a continued run may not change.
+std::optional<io::CheckpointReader> find_checkpoint(MPI_Comm comm, const Settings& settings);
+
+/// True if a run with these settings may continue the one whose resolved settings are stored in `file`. Not
+/// collective; throws BadInput for resolved settings that cannot be read.
+bool continues(const Settings& settings, const std::string& resolved, const std::string& file);
 
 }  // namespace fluxformer

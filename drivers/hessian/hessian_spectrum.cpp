@@ -1,4 +1,4 @@
-#include "drivers/hessian/hessian_experiment.hpp"
+#include "drivers/hessian/hessian_spectrum.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,16 +10,14 @@
 #include <string>
 #include <utility>
 
-#include "analysis/decoder/decoder_variables.hpp"
 #include "analysis/hessian/hessian_variables.hpp"
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "drivers/common/model_settings.hpp"
+#include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
-#include "drivers/hessian/layer_study.hpp"
 #include "drivers/hessian/model_hessian.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
@@ -132,7 +130,9 @@ void declare_block_measures(Options& options) {
            .minimum = 1e-3});
 }
 
-void declare_spectrum(Options& options) {
+}  // namespace
+
+void declare_hessian_spectrum(Options& options) {
   declare_compared(options);
   declare_minimised(options);
   declare_masked_words(options);
@@ -140,77 +140,6 @@ void declare_spectrum(Options& options) {
   declare_whole_spectrum(options);
   declare_block_measures(options);
   options.declare(epochs_option("hessian.epochs"));
-}
-
-void declare_layer_study(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.layers",
-           .fallback = std::vector<std::string>{"softmax", "linear"},
-           .doc = "kinds of layers: softmax, linear (attention whose weights are the logits), "
-                  "softmax_pre_norm (LayerNorm before attention, MLP and unembedding), softmax_post_norm "
-                  "(LayerNorm after both sums), linear_mlp (matrices without activation and a squared-error "
-                  "loss, whatever hessian.mlp, .residual and .loss are; scaling only)",
-           .choices = {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", "linear_mlp"},
-           .not_empty = true});
-  declare({.name = "hessian.seeds",
-           .fallback = std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
-           .doc = "seeds of data and weights",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare({.name = "hessian.width",
-           .fallback = 16L,
-           .doc = "width of the decoder and of its one head",
-           .minimum = 1});
-  declare(
-      {.name = "hessian.sequences",
-       .fallback = 64L,
-       .doc =
-           "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
-       .minimum = 1});
-  declare({.name = "hessian.mlp", .fallback = true, .doc = "give each layer an MLP of four times the width"});
-  declare({.name = "hessian.residual",
-           .fallback = 1.0,
-           .doc = "factor of the residual connection around attention"});
-  declare({.name = "hessian.loss",
-           .fallback = std::string("cross_entropy"),
-           .doc = "cross entropy of the next token, or squared error to the one-hot of the current token",
-           .choices = {"cross_entropy", "squared_error"}});
-  declare({.name = "hessian.heat_map",
-           .fallback = false,
-           .doc = "also store the sizes of all entries of the Hessian, for the first seed of each kind of "
-                  "layer: a number of 4 bytes for each pair of weights of the decoder",
-           .when = When{"hessian.study", "blocks"}});
-  options.declare_when(When{"hessian.study", "scaling"}, [](Options& scaling) {
-    scaling.declare({.name = "hessian.sigmas",
-                     .fallback = std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
-                     .doc = "standard deviations of the embeddings",
-                     .minimum = 1e-100,
-                     .maximum = 1e100,
-                     .not_empty = true});
-    scaling.declare({.name = "hessian.depth",
-                     .fallback = 1L,
-                     .doc = "number of layers; norms are exact for one layer, estimated for more",
-                     .unit = "layers",
-                     .minimum = 1});
-    scaling.declare({.name = "hessian.norm_probes",
-                     .fallback = 20L,
-                     .doc = "number of random vectors for each norm with more than one layer",
-                     .minimum = 1});
-  });
-}
-
-}  // namespace
-
-void declare_hessian(Options& options) {
-  options.declare(
-      {.name = "hessian.study",
-       .fallback = std::string("spectrum"),
-       .doc = "spectrum: spectra of trained models; blocks: sizes of the entries of the Hessian of one "
-              "attention layer; scaling: growth of its norms with the size of the embeddings",
-       .choices = {"spectrum", "blocks", "scaling"}});
-  options.declare_when(When{"hessian.study", "spectrum"}, declare_spectrum);
-  options.declare_when(When{"hessian.study", {"blocks", "scaling"}}, declare_layer_study);
   declare_study_run(options, "hessian.h5");
 }
 
@@ -229,6 +158,7 @@ class HessianOfModels final : public ModelStudy {
  public:
   HessianOfModels(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
+  std::string root() const override { return names::in(names::analysis, measured::group); }
   std::vector<io::Variable> measures() const override { return contents().measures; }
   /// Adds the threshold of stability of the optimisers of the first seed.
   bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
@@ -331,10 +261,7 @@ study::Contents HessianOfModels::contents() {
   for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
   std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
                                         block_step, block,      other_block, axes::copied_epoch};
-  return {coordinates,
-          {lambda_0, broadening, rough_errors},
-          {blocks, decoder::variables::block_sizes, stability_threshold},
-          measures};
+  return {coordinates, {lambda_0, broadening, rough_errors}, {blocks, stability_threshold}, measures};
 }
 
 void HessianOfModels::add_axes(StudyRecord& record) {
@@ -470,17 +397,11 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
 
 }  // namespace
 
-void describe_hessian(io::Description& description) {
-  auto contents = HessianOfModels::contents();
-  std::ranges::copy(layer_study_measures(), std::back_inserter(contents.measures));
-  std::ranges::copy(layer_study_coordinates(), std::back_inserter(contents.coordinates));
-  compare::describe_comparison(description, "hessian", contents);
-  description.variables(names::in(names::in(names::analysis, "hessian"), "<model>"),
-                        {decoder::variables::heat_map});
+void describe_hessian_spectrum(io::Description& description) {
+  compare::describe_comparison(description, hessian::variables::group, HessianOfModels::contents());
 }
 
-std::unique_ptr<Experiment> make_hessian(const Settings& settings, const RunContext& context) {
-  if (settings.word("hessian.study") != "spectrum") return make_layer_study(settings, context);
+std::unique_ptr<Experiment> make_hessian_spectrum(const Settings& settings, const RunContext& context) {
   // The training of each model decides these where they are not given. The file must not hold their defaults:
   // a run that is repeated from it would take them for what is wanted.
   auto of_models = settings;

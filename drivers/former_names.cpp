@@ -1,0 +1,184 @@
+#include "drivers/former_names.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/deck.hpp"
+#include "base/error.hpp"
+#include "base/option.hpp"
+#include "base/options.hpp"
+#include "drivers/registry.hpp"
+
+namespace fluxformer {
+namespace {
+
+/// The study that an experiment was: what follows the former name in its own, "blocks" of hessian_blocks.
+std::string study_of(const ExperimentEntry& entry) {
+  return entry.name.substr(entry.former.size() + 1);
+}
+
+/// The experiments that had a name together, and the key that chose one of them.
+struct FormerStudies {
+  explicit FormerStudies(const std::string& former)
+      : experiments(experiments_called(former)),
+        key{.name = former + ".study", .fallback = study_of(*experiments.front()), .doc = ""} {
+    for (const auto* one : experiments) key.choices.push_back(study_of(*one));
+  }
+  /// The experiment that a value of the key means; throws BadInput for a value that it did not have.
+  const ExperimentEntry* chosen_by(const std::string& text) const {
+    const auto study = std::get<std::string>(parse_value(key, text));
+    return experiments.at(
+        static_cast<std::size_t>(std::ranges::find(key.choices, study) - key.choices.begin()));
+  }
+
+  std::vector<const ExperimentEntry*> experiments;
+  Option key;
+};
+
+/// Key and value of a setting of the command line.
+std::pair<std::string, std::string> parts_of(const std::string& setting) {
+  const auto equals = setting.find('=');
+  return {setting.substr(0, equals), equals == std::string::npos ? "" : setting.substr(equals + 1)};
+}
+
+/// A run under a name that belongs to former studies.
+class Translation {
+ public:
+  Translation(const std::string& name, const ExperimentEntry& asked, const Deck& deck, std::string source)
+      : deck_(deck),
+        source_(std::move(source)),
+        entries_(read_deck(deck.text, source_)),
+        studies_(asked.former),
+        by_former_name_(name == asked.former),
+        of_former_name_(deck.experiment == asked.former),
+        chosen_(by_former_name_ ? studies_.experiments.front() : &asked) {}
+
+  Request request(const std::vector<std::string>& settings) {
+    choose(settings);
+    const Options own(chosen_->declare);
+    Request made{.experiment = chosen_, .deck = {}, .settings = {}};
+    for (const auto& [key, value] : entries_)
+      if (is_for(own, key, value, source_, deck_.origin == Origin::stored))
+        made.deck += key + " = " + value + '\n';
+    for (const auto& setting : settings) {
+      const auto [key, value] = parts_of(setting);
+      if (is_for(own, key, value, "command line", false)) made.settings.push_back(setting);
+    }
+    return made;
+  }
+
+ private:
+  /// The experiment that wrote the deck or, if people did, that it is for.
+  const ExperimentEntry* of_deck() const {
+    const ExperimentEntry* of = of_former_name_ ? studies_.experiments.front() : chosen_;
+    for (const auto* one : studies_.experiments)
+      if (one->name == deck_.experiment) of = one;
+    for (const auto& [key, value] : entries_)
+      if (key == studies_.key.name) {
+        if (!by_former_name_ && !of_former_name_) refuse_key(source_);
+        of = studies_.chosen_by(value);
+      }
+    return of;
+  }
+
+  /// The first experiment that has all keys of deck and command line, and the first of all if none has.
+  const ExperimentEntry* with_these_keys(const std::vector<std::string>& settings) const {
+    for (const auto* one : studies_.experiments) {
+      const Options options(one->declare);
+      const auto has = [&](const std::string& key) {
+        return key.starts_with("petsc.") || options.find(key) != nullptr;
+      };
+      if (std::ranges::all_of(entries_, [&](const auto& entry) { return has(entry.first); }) &&
+          std::ranges::all_of(settings, [&](const auto& setting) { return has(parts_of(setting).first); }))
+        return one;
+    }
+    return studies_.experiments.front();
+  }
+
+  void choose(const std::vector<std::string>& settings) {
+    const auto* of = of_deck();
+    if (by_former_name_) chosen_ = of;
+    // Decks of today do not have the key of the study, which would tell.
+    if (by_former_name_ && deck_.origin == Origin::deck &&
+        std::ranges::find(entries_, studies_.key.name, &std::pair<std::string, std::string>::first) ==
+            entries_.end())
+      chosen_ = with_these_keys(settings);
+    for (const auto& setting : settings)
+      if (const auto [key, value] = parts_of(setting); key == studies_.key.name) {
+        if (!by_former_name_) refuse_key("command line");
+        chosen_ = studies_.chosen_by(value);
+      }
+    // The old experiment took its own files for any of its studies.
+    const bool any = deck_.origin == Origin::deck || (by_former_name_ && of_former_name_);
+    if (chosen_ != of && !any)
+      throw BadInput("deck " + source_ + ": is the output of " + of->name +
+                     ", whose settings are not those of " + chosen_->name);
+  }
+
+  [[noreturn]] void refuse_key(const std::string& source) const {
+    throw BadInput(studies_.key.name + " (" + source + "): " + chosen_->name +
+                   " is an experiment of its own; leave the key out");
+  }
+
+  /// False for keys that do not count in the chosen study and may stand there all the same.
+  bool is_for(const Options& own, const std::string& key, const std::string& value, const std::string& source,
+              bool stored) const {
+    if (key == studies_.key.name) return false;
+    if (own.find(key) != nullptr) return true;
+    std::string others;
+    for (const auto* other : studies_.experiments) {
+      const Options options(other->declare);
+      const auto* option = options.find(key);
+      if (option == nullptr) continue;
+      if (stored || (by_former_name_ && parse_value(*option, value) == option->fallback)) return false;
+      others += (others.empty() ? "" : ", ") + other->name;
+    }
+    if (others.empty()) return true;  // a key of PETSc, or one that is unknown everywhere
+    throw BadInput(key + " = " + value + " (" + source + "): is a key of " + others + ", not of " +
+                   chosen_->name);
+  }
+
+  const Deck& deck_;
+  std::string source_;
+  std::vector<std::pair<std::string, std::string>> entries_;
+  FormerStudies studies_;
+  bool by_former_name_;            // on the command line
+  bool of_former_name_;            // the deck is an output file of the time before
+  const ExperimentEntry* chosen_;  // so far
+};
+
+}  // namespace
+
+std::vector<const ExperimentEntry*> experiments_called(const std::string& name) {
+  std::vector<const ExperimentEntry*> found;
+  for (const auto& entry : experiments())
+    if (entry.name == name || (!name.empty() && entry.former == name)) found.push_back(&entry);
+  if (!found.empty()) return found;
+  std::vector<std::string> known;
+  std::string list;
+  for (const auto& entry : experiments()) {
+    known.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + entry.name;
+  }
+  const auto meant = nearest_word(name, known);
+  throw BadInput(name + ": no such experiment" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
+                 "; available: " + list);
+}
+
+std::vector<std::string> names_in_files(const std::string& name) {
+  std::vector<std::string> names{name};
+  for (const auto* one : experiments_called(name)) {
+    names.push_back(one->name);
+    if (!one->former.empty()) names.push_back(one->former);
+  }
+  return names;
+}
+
+Request in_names_of_today(const std::string& name, const Deck& deck, const std::vector<std::string>& settings,
+                          const std::string& source) {
+  const auto* asked = experiments_called(name).front();
+  if (asked->former.empty()) return {asked, deck.text, settings};
+  return Translation(name, *asked, deck, source).request(settings);
+}
+
+}  // namespace fluxformer
