@@ -85,7 +85,7 @@ find_results() {
   local name=$1 experiment=$2 more places=("$out/$1.h5")
   mapfile -t more <<<"${of_experiment[$experiment]}"
   if [ -z "${more[0]}" ]; then more=(); fi
-  words=("$experiment" "$decks/$3.ini" "${@:4}" "${more[@]}" --output.overwrite=true)
+  words=("$experiment" "$decks/$3.ini" "${@:4}" "${more[@]}" --output.overwrite=true --checkpoint.restart=auto)
   if [ -n "$of_seeds" ]; then places+=("$out/$name"_seeds_*.h5); fi
   find_finished "$decks/$3.ini" "${words[*]}" "${of_seeds:+${seeds[*]}}" "${places[@]}"
   if [ -n "$of_seeds" ]; then words+=("--$of_seeds=${left// /,}"); fi
@@ -109,10 +109,6 @@ solve() {
   if [ -n "$of_seeds" ] && [ "$place" = kept ]; then name+=_seeds_${left// /_}; fi
   forget_checkpoints "$out/$name.h5" "$place"
   logged "$out/$name.log" run_program "${words[@]}" --output.file="$out/$name.h5"
-  if [ "$status" -eq 4 ] && [[ " ${words[*]} " != *" --checkpoint.restart="* ]]; then
-    echo "it cannot go on from where it was stopped: it needs more time at once"
-    status=1
-  fi
 }
 
 # stage_of TITLE NAME: solves NAME, after find_results, as a stage; with --validate it is only checked
@@ -155,7 +151,7 @@ for kind in transformer pde normed distilled linear mlp; do
     wanted trainings || continue
     start=$seed
     case $kind in pde | normed) start=$((1000 + seed)) ;; esac # independent: other initial weights than the Transformer's
-    own=(--run.seed="$seed" --model.seed="$start" --checkpoint.restart=auto) inputs=()
+    own=(--run.seed="$seed" --model.seed="$start") inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")
       own+=(--distill.teacher="${inputs[0]}")
@@ -183,7 +179,6 @@ for name in "${experiments[@]}"; do
   own=("${models[@]}") inputs=("${trained[@]}") of_seeds=models.seeds needs=trainings
   if is_among hessian_spectrum "$name"; then own+=("${controls[@]}") inputs+=("${trained_controls[@]}"); fi
   if [ "$name" = ablation ]; then own=() inputs=() of_seeds=ablation.seeds needs=-; fi # it trains its own models
-  own+=(--checkpoint.restart=auto)
   find_results "$name" "$name" "$name" "${own[@]}"
   stage_of "$name" "$name"
   if [ "$what" = run ]; then is_done || find_results "$name" "$name" "$name" "${own[@]}"; fi # with the file that was just written

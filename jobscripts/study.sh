@@ -99,11 +99,10 @@ run_row() {
     logged "$out/$1.log" jobscripts/compare.sh "${words[1]}" "$out/$1" "${words[@]:2}" --without report --ranks "$ranks"
     return
   fi
-  if [ -n "${restart[$1]}" ]; then words+=("${restart[$1]}"); fi
   read -ra inputs <<<"${inputs_of[$1]}"
   forget_checkpoints "$out/$1/result.h5" "${place_of[$1]}"
   mkdir -p "$out/$1"
-  logged "$out/$1.log" run_program "${words[@]}" --output.overwrite=true --output.file="$out/$1/result.h5"
+  logged "$out/$1.log" run_program "${words[@]}" --checkpoint.restart=auto --output.overwrite=true --output.file="$out/$1/result.h5"
 }
 
 # run_locally: all rows that are not finished, except those that need one that failed; then the page
@@ -154,8 +153,7 @@ submit_study() {
     if [ "${words[0]}" = compare ]; then
       script=compare words=("${words[@]:1}")
     else
-      script=run words+=(--output.overwrite=true --output.file="$out/$part/result.h5")
-      if [ -n "${restart[$part]}" ]; then script=chain; fi # it sets this
+      script=chain words+=(--output.overwrite=true --output.file="$out/$part/result.h5")
       read -ra inputs <<<"${inputs_of[$part]}"
       if [ ${#dry[@]} -eq 0 ]; then forget_checkpoints "$out/$part/result.h5" "${place_of[$part]}"; fi
     fi

@@ -7,7 +7,7 @@
 rows=() parts=()
 declare -A needs_of words_of         # of a row: the rows that it needs; what it runs, with all settings
 declare -A parts_of inputs_of        # of a row: its parts; the results of what it needs
-declare -A place_of restart          # of a run: what find_finished says; the word by which it continues, if it can
+declare -A place_of                  # of a run: what find_finished says
 declare -A state needs files job_of  # of a part: done or todo; the parts that it needs; its results; the words of its job
 
 # read_table: sets rows, needs_of and words_of
@@ -123,7 +123,7 @@ look_at_run() {
   read -ra inputs <<<"${inputs_of[$1]}"
   find_finished "${words[1]}" "${words[*]}" "" "$file"
   if [ "$place" = kept ]; then now='done'; fi
-  place_of[$1]=$place restart[$1]=''
+  place_of[$1]=$place
   add_part "$1" "$1" $now "${words[*]}" "$2" "$file"
 }
 
@@ -165,7 +165,7 @@ for_page() {
   echo "$found"
 }
 
-# check: has the program check the rows that are not finished; sets restart
+# check: has the program check the rows that are not finished
 check() {
   local name need words message
   for name in "${rows[@]}"; do
@@ -178,12 +178,7 @@ check() {
     for need in ${needs[$name]}; do
       if [ "${state[$need]}" = todo ]; then place_of[$name]=old; fi # what it is made from will be another
     done
-    restart[$name]=--checkpoint.restart=auto
-    message=$(refusal "$out" "$name/result.h5" "${place_of[$name]}" "${words[@]}" "${restart[$name]}")
-    if [[ $message = "fluxformer: checkpoint.restart: "* ]]; then # it cannot continue
-      restart[$name]=''
-      message=$(refusal "$out" "$name/result.h5" "${place_of[$name]}" "${words[@]}")
-    fi
+    message=$(refusal "$out" "$name/result.h5" "${place_of[$name]}" "${words[@]}" --checkpoint.restart=auto)
     [ -z "$message" ] || wrong "$table, row $name: $message"
   done
 }

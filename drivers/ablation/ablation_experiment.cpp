@@ -117,6 +117,8 @@ class Ablation final : public Study {
   bool half_way() const override { return training_ != nullptr; }
   void save(io::CheckpointWriter& file) const override { training_->save(file); }
   void load(const Place& place, const io::CheckpointReader& file) override;
+  /// After each epoch, as in train: a kill loses no more.
+  bool worth_keeping() const override { return !training_ || training_->steps() % per_epoch_ == 0; }
   bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
   /// A line of results for each variant, over all seeds.
   std::string summary(const Findings& found) const override;
@@ -137,7 +139,8 @@ class Ablation final : public Study {
   std::vector<long> seeds_;
   std::vector<Variant> variants_;
   std::vector<long> parameters_;     // number for each variant
-  long steps_ = 0, samples_ = 0;     // steps of a training; number of test samples
+  long steps_ = 0, per_epoch_ = 1;   // steps of a training, and of an epoch
+  long samples_ = 0;                 // number of test samples
   std::vector<std::size_t> tested_;  // test samples of every seed; empty if seeds differ in them
   std::vector<Source> sources_;
   double limit_ = 0;
@@ -169,6 +172,7 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
+  per_epoch_ = first.batches.per_epoch();
   samples_ = static_cast<long>(first.members.testing.size());
   tested_ = first.members.testing;
   for (const long seed : seeds_)

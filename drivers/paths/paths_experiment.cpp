@@ -230,8 +230,10 @@ void AttentionPaths::begin(StudyRecord& record) {
 }
 
 void AttentionPaths::measure(const Place& place, Results& to) {
-  if (place.group == theory_group) return theory_.measure(place, to);
-  return chains_ ? chains_->measure(place, to) : pruned_->measure(place, to);
+  all_or_none(together_, [&] {
+    if (place.group == theory_group) return theory_.measure(place, to);
+    return chains_ ? chains_->measure(place, to) : pruned_->measure(place, to);
+  });
 }
 
 bool AttentionPaths::conclude(const Findings& found, RunFrame&, StudyRecord& record) {

@@ -82,6 +82,11 @@ class StudyExperiment final : public Experiment {
   bool measure_all();
   /// Writes a checkpoint of the finished places and, with `within`, of the one that is half measured.
   void checkpoint(bool within = true);
+  /// True if it is time for a checkpoint. Collective.
+  bool checkpoint_due() {
+    const bool due = frame_.due(checkpoints_);
+    return due || (study_->worth_keeping() && settings_.real("checkpoint.every") > 0);
+  }
   /// True if there is something that a checkpoint can keep.
   bool has_results() const { return found_.count() > 0 || study_->half_way(); }
   Report stopped(const std::string& after) const {
@@ -158,7 +163,7 @@ bool StudyExperiment::go_on(Progress& progress, double share, const std::string&
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (!stopped_ && frame_.due(checkpoints_) && has_results()) checkpoint();
+  if (!stopped_ && checkpoint_due() && has_results()) checkpoint();
   return !stopped_;
 }
 
@@ -226,7 +231,7 @@ bool StudyExperiment::measure_all() {
       if (has_results()) checkpoint();
       return false;
     }
-    if (frame_.due(checkpoints_)) checkpoint();
+    if (checkpoint_due()) checkpoint();
   }
   progress.update(done());
   progress.finish();

@@ -67,6 +67,9 @@ class Study {
   virtual bool half_way() const { return false; }
   virtual void save(io::CheckpointWriter&) const {}
   virtual void load(const Place&, const io::CheckpointReader&) {}
+  /// True where what was measured is worth a checkpoint even if none is due: asked after each round of places,
+  /// and within a place by Results::go_on. The same on all ranks. Without effect if checkpoint.every is 0.
+  virtual bool worth_keeping() const { return false; }
   /// Adds what is derived from the results of several places; measures of single places were added before.
   /// Returns false if the run was asked to stop meanwhile. Collective. By default adds the wall time of each
   /// group at each seed.

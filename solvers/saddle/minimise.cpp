@@ -193,10 +193,10 @@ Minimum lead(MPI_Comm comm, const Orders& orders, const Function& f, std::vector
   return least;
 }
 
-/// The part of any other rank: evaluates f with the first one.
-Minimum follow(MPI_Comm comm, const Orders& orders, const Function& f, std::vector<double> start) {
+/// The part of any other rank: evaluates f with the first one. `gradient` is its place.
+Minimum follow(MPI_Comm comm, const Orders& orders, const Function& f, std::vector<double> start,
+               std::vector<double> gradient) {
   Minimum least{.x = std::move(start)};
-  std::vector<double> gradient(least.x.size());
   while (orders.next(least.x)) f(least.x, gradient);
   collectively(comm, [] {});
   return least;
@@ -208,8 +208,10 @@ Minimum minimise_together(MPI_Comm comm, const Function& f, std::vector<double> 
                           const MinimumRequest& request) {
   if (mpi::size(comm) == 1) return minimise(f, std::move(start), request);
   const Orders orders(comm);
+  std::vector<double> gradient;
+  collectively(comm, [&] { gradient.resize(start.size()); });
   auto least = mpi::is_root(comm) ? lead(comm, orders, f, std::move(start), request)
-                                  : follow(comm, orders, f, std::move(start));
+                                  : follow(comm, orders, f, std::move(start), std::move(gradient));
   orders.share(least.x.data(), least.x.size());
   std::array<double, 5> numbers{least.value, least.gradient, static_cast<double>(least.iterations),
                                 static_cast<double>(least.evaluations), least.converged ? 1.0 : 0.0};

@@ -121,8 +121,14 @@ struct Tridiagonal {
 Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const VectorXd& y) {
   const int n = a.rows(), ask = -1;
   const auto how = described(ranks, n, n, block, block), right = described(ranks, n, 1, block, 1);
-  VectorXd diagonal(a.cols()), beside(a.cols()), factors(a.cols()), turned = y;
-  std::vector<double> work(1);
+  Tridiagonal all;
+  VectorXd diagonal, beside, factors;
+  std::vector<double> work;
+  collectively(ranks.comm(), [&] {
+    all = {VectorXd::Zero(n), VectorXd::Zero(n), y};
+    for (auto* const part : {&diagonal, &beside, &factors}) part->resize(a.cols());
+    work.resize(1);
+  });
   int info = 0;
   const auto with_work = [&](auto&& call) {
     call(ask);
@@ -134,13 +140,12 @@ Tridiagonal tridiagonal(const RankRow& ranks, int block, MatrixXd& a, const Vect
     pdsytrd_("L", &n, a.data(), &one, &one, how.data(), diagonal.data(), beside.data(), factors.data(),
              work.data(), &size, &info);
   });
-  work.resize(1);
   with_work([&](int size) {
-    pdormtr_("L", "L", "T", &n, &one, a.data(), &one, &one, how.data(), factors.data(), turned.data(), &one,
-             &one, right.data(), work.data(), &size, &info);
+    pdormtr_("L", "L", "T", &n, &one, a.data(), &one, &one, how.data(), factors.data(), all.turned.data(),
+             &one, &one, right.data(), work.data(), &size, &info);
   });
-  check_mpi(MPI_Bcast(turned.data(), n, MPI_DOUBLE, 0, ranks.comm()));  // the only column is the first rank's
-  Tridiagonal all{VectorXd::Zero(n), VectorXd::Zero(n), turned};
+  // the only column is the first rank's
+  check_mpi(MPI_Bcast(all.turned.data(), n, MPI_DOUBLE, 0, ranks.comm()));
   for (Index j = 0; j < a.cols(); ++j) {
     const Index column = column_of(j, block, ranks);
     all.diagonal[column] = diagonal[j];
@@ -177,9 +182,10 @@ VectorXd eigenvector_products(const RankRow& ranks, int block, MatrixXd& a, cons
   const auto t = tridiagonal(ranks, block, a, y);
   // v_k = Q w_k, so that v_k . y = w_k . Q^T y: each rank finds some of the w_k, and none is kept. The last
   // number counts failures.
-  std::vector<double> products(n + 1);
+  std::vector<double> products;
   const int rank = mpi::rank(ranks.comm()), size = mpi::size(ranks.comm());
   collectively(ranks.comm(), [&] {
+    products.resize(n + 1);
     for (int first = rank * most; first < n; first += size * most)
       if (!add_products(t, first, std::min(first + most, n), products.data())) products.back() = 1;
   });

@@ -30,7 +30,8 @@ class RankRow {
   int handle_, context_;
 };
 
-/// Cholesky factorisation A = L L^T of a distributed matrix. Constructor and solve_lower are collective.
+/// Cholesky factorisation A = L L^T of a distributed matrix. Constructor and solve_lower are collective. They
+/// take no memory that could be missing on one rank alone (a copy of `b` is the caller's).
 class SharedCholesky {
  public:
   /// Factorises in the place of `a`, n x (columns of this rank), which is borrowed. A with infinite or

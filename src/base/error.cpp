@@ -24,17 +24,6 @@ Pending& pending() {
   return instance;
 }
 
-[[noreturn]] void throw_as(ExitCode code, const std::string& what) {
-  switch (code) {
-    case ExitCode::bad_input:
-      throw BadInput(what);
-    case ExitCode::numerical:
-      throw NumericalFailure(what);
-    default:
-      throw Error(code, what);
-  }
-}
-
 std::string place(const std::source_location& where) {
   const std::string_view file = where.file_name();
   const auto slash = file.rfind('/');
@@ -91,7 +80,18 @@ void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code) {
   check_mpi(MPI_Bcast(head, 2, MPI_INT, speaker, comm));
   std::string text = rank == speaker ? why : std::string(head[1], ' ');
   check_mpi(MPI_Bcast(text.data(), head[1], MPI_CHAR, speaker, comm));
-  throw_as(static_cast<ExitCode>(head[0]), text);
+  const auto agreed = [&](auto error) {
+    error.agreed_over_ = comm;
+    return error;
+  };
+  switch (const auto known = static_cast<ExitCode>(head[0]); known) {
+    case ExitCode::bad_input:
+      throw agreed(BadInput(text));
+    case ExitCode::numerical:
+      throw agreed(NumericalFailure(text));
+    default:
+      throw agreed(Error(known, text));
+  }
 }
 
 void check(PetscErrorCode code, std::source_location where) {

@@ -24,9 +24,13 @@ class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
   ExitCode code() const noexcept { return code_; }
+  /// True if `agree` has thrown it on all ranks of `comm`.
+  bool agreed_over(MPI_Comm comm) const noexcept { return agreed_over_ == comm; }
 
  private:
+  friend void agree(MPI_Comm comm, bool ok, const std::string& why, ExitCode code);
   ExitCode code_;
+  MPI_Comm agreed_over_ = MPI_COMM_NULL;
 };
 
 /// User error: names the key or file, its value and what is allowed.
@@ -70,6 +74,15 @@ class RankFailure {
   bool attempt_anyway(Work&& work) {
     try {
       work();
+    } catch (const std::exception&) {
+      keep_current();
+    }
+    return ok_;
+  }
+  /// Keeps the std::exception that is being handled, if it is the first. Not collective.
+  void keep_current() {
+    try {
+      throw;
     } catch (const Error& e) {
       keep(e.what(), e.code());
     } catch (const std::bad_alloc&) {
@@ -77,7 +90,6 @@ class RankFailure {
     } catch (const std::exception& e) {
       keep(e.what(), ExitCode::failure);
     }
-    return ok_;
   }
   bool failed() const { return !ok_; }
   /// Keeps a failure, if it is the first. Not collective.
@@ -112,6 +124,23 @@ auto collectively(MPI_Comm comm, Work&& work) {
     failure.share(comm);
     return result;
   }
+}
+
+/// Collective over `comm`: runs `work`, which communicates over `comm` in steps that each begin with `agree` or
+/// `collectively`. A rank that throws by itself between two steps takes part in the agreement that the others
+/// come to next, so that they throw, too: all ranks throw or none.
+template <class Work>
+void all_or_none(MPI_Comm comm, Work&& work) {
+  RankFailure failure;
+  try {
+    work();
+  } catch (const Error& e) {
+    if (e.agreed_over(comm)) throw;
+    failure.keep_current();
+  } catch (const std::exception&) {
+    failure.keep_current();
+  }
+  failure.share(comm);
 }
 
 /// Makes PETSc keep the text of an error for `check` instead of printing it. Called by `Session`.

@@ -1,7 +1,8 @@
-"""Runs of evolve and train that are killed at chosen moments and continued, and what must be true of their files afterwards."""
+"""Runs that are killed or stopped at chosen moments and continued, and what must be true of their files afterwards."""
 
 import collections
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -17,6 +18,7 @@ import numpy as np  # noqa: E402
 from folder_events import ARRIVED, CLOSED, MADE, RENAMED, FolderEvents  # noqa: E402
 from processes import kill, members  # noqa: E402
 from program import DECK, TIMEOUT, TRAIN_DECK, TrainTest  # noqa: E402
+from small_studies import PAIRS, STUDIES, make_models, write_decks  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
 NEWEST, PREVIOUS, HISTORY = "out.checkpoint.h5", "out.checkpoint.previous.h5", "out.history.h5"
@@ -33,7 +35,7 @@ RUNS = {
 # A training whose depth is split, too: two stages x two ranks over tokens, or two stages x two groups of samples.
 RUNS |= {f"train, {words}": (*RUNS["train"], "--mesh.ranks_depth=2", f"--mesh.ranks_token={tokens}", "--train.micro_batches=3")
          for words, tokens in (("2 x 2 x 1", 2), ("2 x 1 x 2", 1))}
-RANKS = {kind: 4 for kind in RUNS if "2 x" in kind}  # of runs that need so many
+RANKS = {kind: 4 for kind in (*RUNS, *STUDIES) if "2 x" in kind or PAIRS in kind}  # of runs that need so many
 
 Aim = collections.namedtuple("Aim", "share what is_it latest")  # events of files, and the most seconds behind one
 OUTPUTS = ("out.h5", "out.h5.part", "out.xdmf", "out.xdmf.part")
@@ -48,8 +50,21 @@ AIMS = {
 
 def may_go(name):
     """Generations of checkpoints, which are judged by their steps; the stored states of a killed run until the next has copied them;
-    what can be read during a training, a copy of what the output will hold."""
-    return name in (*CHECKPOINTS, HISTORY) or "interrupted" in name
+    what can be read during a training, a copy of what the output will hold; what is written for a try."""
+    return name in (*CHECKPOINTS, HISTORY) or "interrupted" in name or is_trial(name)
+
+
+def is_trial(name):
+    """Checkpoints that `scaling` writes to time them."""
+    return ".trial" in name
+
+
+def words_of(kind):
+    """Of the command line; studies write a checkpoint after each round of places."""
+    return RUNS[kind] if kind in RUNS else (*STUDIES[kind], "--checkpoint.every=1e-6", "--output.file=out.h5")
+
+
+STOPS = ("a signal", "a time limit")
 
 
 class Lost(Exception):
@@ -57,7 +72,8 @@ class Lost(Exception):
 
 
 def progress(path):
-    """How far the checkpoint is, in steps or in time; None if there is none. Lost if it is not whole."""
+    """How far the checkpoint is, in steps, in time, or in places of a study and steps within the next; None if there is none. Lost if it is
+    not whole."""
     if not os.path.exists(path):
         return None
     try:
@@ -69,7 +85,7 @@ def progress(path):
                 if item.dtype.kind == "f" and item.name.split("/")[-1] in ("u", "raw") and not np.isfinite(item[...]).all():
                     raise Lost(f"{os.path.basename(path)}: {item.name} is not finite")
                 item[...]
-            return float(state.attrs["steps"] if "steps" in state.attrs else state.attrs["time"])
+            return tuple(float(state.attrs[name]) for name in ("points", "steps", "time") if name in state.attrs)
     except (OSError, KeyError, RuntimeError) as failure:
         raise Lost(f"{os.path.basename(path)} cannot be read: {failure}") from None
 
@@ -97,17 +113,23 @@ def check_history(path):
 class Bench(TrainTest):
     """What the regression tests know about runs, on a folder that is kept: its checks raise AssertionError."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, kind):
         super().__init__()
         self.folder = folder
         os.makedirs(self.path("tmp"), exist_ok=True)
         self.write("small.ini", DECK)
         self.write("train.ini", TRAIN_DECK)
+        if kind in STUDIES:
+            write_decks(self)
+            models = os.path.join(os.path.dirname(folder), "models")  # for all runs beside this one
+            if not os.path.exists(models):
+                make_models(models)
+            os.symlink(models, self.path("models"))
         # What Open MPI leaves behind when it is killed goes with the folder.
         self.environment = {"TMPDIR": self.path("tmp"), "OMPI_MCA_btl_vader_backing_directory": self.path("tmp")}
 
     def begin(self, kind, *settings, ranks):
-        return self.start(*RUNS[kind], "--quiet", *settings, ranks=ranks, environment=self.environment)
+        return self.start(*words_of(kind), "--quiet", *settings, ranks=ranks, environment=self.environment)
 
     def must_end(self, process, what):
         ended = self.ended(process)
@@ -115,16 +137,31 @@ class Bench(TrainTest):
             raise Lost(f"{what} ends with {ended}")
         return ended
 
+    def assert_same_study(self, first, second):
+        """The same results, bit for bit, except for wall times, what is counted per second, and memory."""
+        one, other = self.open(first), self.open(second)
+        names, others = [], []
+        one.visit(names.append)
+        other.visit(others.append)
+        names, others = ([name for name in found if not name.startswith("timing/")] for found in (names, others))
+        self.assertEqual(names, others)
+        for name in names:
+            if isinstance(one[name], h5py.Group):
+                for note, value in one[name].attrs.items():
+                    self.assertEqual(str(other[name].attrs[note]), str(value), f"{note} of {name}")
+            elif name != "scaling/memory" and not re.search(r"\bs\b", str(one[name].attrs.get("unit", ""))):
+                self.assertEqual(one[name][...].tobytes(), other[name][...].tobytes(), f"{name}: {first} and {second} differ")
+
 
 class Undisturbed:
     """The results of a run that nobody kills, how long it takes, how long a checkpoint, and how many events there are to aim at."""
 
     def __init__(self, folder, kind, ranks):
-        self.bench = Bench(folder)
+        self.bench = Bench(folder, kind)
         begun = time.monotonic()
         made, writing, self.events = None, [], collections.Counter()
         with FolderEvents(folder) as events:
-            process = self.bench.begin(kind, "--output.file=out.h5", ranks=ranks)
+            process = self.bench.begin(kind, ranks=ranks)
             ended, happened = False, []
             while not ended or happened:  # what happened just before the end is read after it
                 ended, happened = process.poll() is not None, events.after(0.05)
@@ -136,7 +173,7 @@ class Undisturbed:
                         writing.append(when - made)
             self.bench.must_end(process, "an undisturbed run")
         self.seconds = time.monotonic() - begun
-        self.write_seconds = statistics.median(writing)
+        self.write_seconds = statistics.median(writing or [0])
 
     @property
     def copies(self):
@@ -147,13 +184,13 @@ class Disturbed:
     """One run that is killed and continued until it is complete."""
 
     def __init__(self, folder, kind, ranks, whole, dice, earlier, count):
-        self.bench, self.kind, self.ranks, self.whole, self.dice, self.count = Bench(folder), kind, ranks, whole, dice, count
+        self.bench, self.kind, self.ranks, self.whole, self.dice, self.count = Bench(folder, kind), kind, ranks, whole, dice, count
         self.settings = ()
         self.earlier = None
         if earlier:
             self.settings = ("--output.overwrite=true",)
-            other = "small.ini" if RUNS[kind][0] == "evolve" else "train.ini"
-            self.bench.must_end(self.bench.start(RUNS[kind][0], other, "--quiet", "--model.seed=9", "--output.file=out.h5"), "an earlier run")
+            other = ("train", "train.ini") if words_of(kind)[0] == "train" else ("evolve", "small.ini")
+            self.bench.must_end(self.bench.start(*other, "--quiet", "--model.seed=9", "--output.file=out.h5"), "an earlier run")
             for name in os.listdir(folder):
                 if "checkpoint" in name or name == HISTORY:
                     os.remove(self.bench.path(name))
@@ -206,6 +243,27 @@ class Disturbed:
                     time.sleep(max(0, when + delay - time.monotonic()))
                     return
 
+    def stop(self, how):
+        """Starts or continues a study that a signal stops at a checkpoint, or run.time_limit after some time: exit code 4, and the output is
+        not there yet."""
+        before, generations = self.files(), {name: progress(self.bench.path(name)) for name in CHECKPOINTS}
+        limit = () if how == "a signal" else (f"--run.time_limit={self.dice.uniform(0, self.whole.seconds):g}",)
+        with FolderEvents(self.bench.folder) as events:
+            process = self.bench.begin(self.kind, GO_ON, *self.settings, *limit, ranks=self.ranks)
+            if not limit:
+                self.wait_for_the_moment("writing a checkpoint", events, process)
+                process.send_signal(signal.SIGUSR1)
+            ended = self.bench.ended(process)
+        self.check_restart(generations, ended, "any moment")
+        if ended.code not in (0, 4) or (ended.code == 4 and "fluxformer: stopped by" not in ended.err):
+            raise Lost(f"a run that {how} stops ends with {ended}")
+        self.check_files(before, generations)
+        written = self.files().get("out.h5") != before.get("out.h5")
+        if written != (ended.code == 0):
+            raise Lost(f"a run that {how} stops has {'' if written else 'not '}written its output and ends with {ended}")
+        self.count["stops", how] += ended.code == 4
+        return ended.code == 4
+
     def kill_some(self, process):
         """All at once; now and then a single rank, or the launcher, which must end the others."""
         everyone = members(process.pid)
@@ -223,7 +281,7 @@ class Disturbed:
         """A run with a checkpoint continues from the newest one."""
         there = {name: value for name, value in generations.items() if value is not None}
         said = [line for line in ended.err.splitlines() if "continuing from" in line]
-        if ended.code not in (0, -signal.SIGKILL) and self.ranks == 1:
+        if ended.code not in (0, 4, -signal.SIGKILL) and self.ranks == 1:
             raise Lost(f"a run that goes on ends with {ended}")
         if not said:
             if there and ended.code == 0:
@@ -246,7 +304,7 @@ class Disturbed:
             return "a checkpoint half written"
         if NEWEST not in now and PREVIOUS in now and fresh(PREVIOUS):
             return "between the two renames of a checkpoint"
-        if any(fresh(name) and name != "out.h5.part" and name.endswith(".part") for name in now):
+        if any(fresh(name) and name != "out.h5.part" and name.endswith(".part") and not is_trial(name) for name in now):
             return "a copy of the weights half written"
         if fresh("out.h5.part"):
             return "the output begun, the checkpoints whole"
@@ -255,9 +313,9 @@ class Disturbed:
     def check_files(self, before, generations):
         """Nothing under a final name is damaged, gone, or older than before."""
         now = {name: progress(self.bench.path(name)) for name in CHECKPOINTS}
-        newest_before, newest = (max((value for value in one.values() if value is not None), default=-1) for one in (generations, now))
+        newest_before, newest = (max((value for value in one.values() if value is not None), default=(-1,)) for one in (generations, now))
         if newest < newest_before:
-            raise Lost(f"the newest checkpoint was {newest_before:g}, now it is {newest:g}")
+            raise Lost(f"the newest checkpoint was {newest_before}, now it is {newest}")
         there = self.files()
         for name in before:
             if name.endswith((".h5", ".xdmf")) and name not in there and not may_go(name):
@@ -278,8 +336,11 @@ class Disturbed:
             ended = self.bench.must_end(self.bench.begin(self.kind, GO_ON, *self.settings, ranks=self.ranks), "the last part of a run")
             self.check_restart(generations, ended, "any moment")
         self.check_files({}, {})
+        if left := [name for name in os.listdir(self.bench.folder) if is_trial(name)]:
+            raise Lost(f"the run leaves {', '.join(left)}")
         shutil.copy(self.whole.bench.path("out.h5"), self.bench.path("whole.h5"))
-        compare = self.bench.assert_same_bits if RUNS[self.kind][0] == "evolve" else self.bench.assert_same_training
+        compare = {"evolve": self.bench.assert_same_bits, "train": self.bench.assert_same_training}.get(words_of(self.kind)[0],
+                                                                                                       self.bench.assert_same_study)
         try:
             compare("out.h5", "whole.h5")
             for name in self.whole.copies:

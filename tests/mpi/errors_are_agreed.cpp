@@ -139,6 +139,52 @@ TEST(RankFailure, goes_on_with_the_messages_that_others_wait_for_and_throws_at_t
   EXPECT_EQ(thrown_by([&] { failure.share(MPI_COMM_WORLD); }), "NumericalFailure 3 only the last rank");
 }
 
+/// Three sums over all ranks, each after an agreement; `between(k)` is called before the k-th of them.
+template <class Between>
+void three_steps(Between&& between) {
+  for (int k = 0; k < 3; ++k) {
+    between(k);
+    int one = 1;
+    collectively(MPI_COMM_WORLD, [] {});
+    MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_EQ(one, world_size());
+  }
+}
+
+TEST(AllOrNone, a_rank_that_fails_by_itself_between_two_steps_meets_the_others_at_the_next) {
+  const int last = world_size() - 1;
+  for (int at = 0; at < 3; ++at)
+    for (const int rank : {0, last})
+      EXPECT_EQ(thrown_by([&] {
+                  all_or_none(MPI_COMM_WORLD, [&] {
+                    three_steps([&](int k) {
+                      if (k == at && world_rank() == rank) throw std::bad_alloc();
+                    });
+                  });
+                }),
+                std::string("Error 1 ") + out_of_memory);
+  EXPECT_EQ(thrown_by([&] {  // behind the last step
+              all_or_none(MPI_COMM_WORLD, [&] {
+                three_steps([](int) {});
+                if (world_rank() == last) throw NumericalFailure("only the last rank");
+              });
+            }),
+            "NumericalFailure 3 only the last rank");
+}
+
+TEST(AllOrNone, what_was_agreed_within_is_thrown_as_it_is) {
+  EXPECT_EQ(thrown_by([] {
+              all_or_none(MPI_COMM_WORLD,
+                          [] { agree(MPI_COMM_WORLD, world_rank() != 0, "bad", ExitCode::bad_input); });
+            }),
+            "BadInput 2 bad");
+  // Agreed over another communicator, or thrown by all without an agreement.
+  for (const auto& throws : {std::function<void()>([] { agree(MPI_COMM_SELF, false, "bad"); }),
+                             std::function<void()>([] { throw BadInput("bad"); })})
+    EXPECT_EQ(thrown_by([&] { all_or_none(MPI_COMM_WORLD, throws); }), "BadInput 2 bad");
+  EXPECT_EQ(thrown_by([] { all_or_none(MPI_COMM_WORLD, [] { three_steps([](int) {}); }); }), "nothing");
+}
+
 // Compares the texts of all ranks with that of rank 0.
 bool same_on_every_rank(const std::string& text) {
   unsigned long long length = text.size();

@@ -8,7 +8,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from held_back import HeldBackTest  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
@@ -281,6 +282,20 @@ class Ends(AblationTest, HeldBackTest):
         while not codes or (codes[-1] == 4 and len(codes) < 100):
             codes.append(self.run_program(*run, "--run.time_limit=1e-6").code)
         self.assertEqual(codes, [4] * (4 * PER_EPOCH - 1) + [0])  # one step each, but for the last one
+        self.assert_same_numbers_of_files("whole.h5", "out.h5")
+
+    def test_a_kill_loses_an_epoch_at_most(self):
+        run = ("ablation", "ablation.ini", "--quiet", "--ablation.models=pde", "--ablation.norm=none", "--ablation.residual=on", "--ablation.seeds=1,2",
+               "--train.epochs=3", "--checkpoint.every=1000")
+        whole = self.run_program(*run, "--output.file=whole.h5")
+        self.assertEqual(whole.code, 0, whole)
+        # Three checkpoints of each training; that of the second epoch of the second one is about to become the newest.
+        self.killed_at(("rename", "out.checkpoint.h5", 5), *run)
+        with h5py.File(self.path("out.checkpoint.previous.h5"), "r") as file:
+            self.assertEqual((file["state"].attrs["points"], file["state"].attrs["steps"]), (1, PER_EPOCH))
+        end = self.run_program(*run, "--checkpoint.restart=auto")
+        self.assertEqual(end.code, 0, end)
+        self.assertIn("after 1 trainings", end.err)
         self.assert_same_numbers_of_files("whole.h5", "out.h5")
 
     def assert_same_numbers_of_files(self, one, other):

@@ -7,6 +7,7 @@ Runs the decks of input/compare and input/paper on small built-in data. Status 7
 import glob
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +22,11 @@ except ImportError as missing:
     sys.exit(77)
 
 import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from held_back import HeldBackTest  # noqa: E402
 from processes import kill_all, members  # noqa: E402 (the folder is put on the path first)
-from program import BINARY, ENVIRONMENT, FULL_TIER, ROOT, TIMEOUT  # noqa: E402
+from program import BINARY, ENVIRONMENT, FULL_TIER, MPIEXEC, ROOT, TIMEOUT, command  # noqa: E402
 
 KINDS = ("transformer", "pde", "normed", "distilled")
 
@@ -201,6 +203,73 @@ class CompareChain(HeldBackTest):
         with open(self.path("out/transformer_1.log"), encoding="utf-8") as log:
             self.assertIn("continuing from", log.read())
         self.assertEqual(self.open("out/transformer_1.h5").attrs["status"], "done")
+
+    # An experiment on a Transformer and a PDE model, and evolve; checkpoints after each model, or step of time.
+    OF_TWO = ("compare", "--seeds", "1", "--without", "report " + " ".join({"normed", "distilled", *EXPERIMENTS} - {"attention"}), *SMALL,
+              "attention:--checkpoint.every=1e-6", "evolve:--checkpoint.every=0.25")
+
+    def stopped_at_checkpoint(self, start, name, number):
+        """The end of a script that gets the signal when the run of OUT/NAME.h5 has written its first checkpoint."""
+        hold = self.hold("rename", f"{name}.checkpoint.h5")
+        script = start(hold.environment)
+        self.addCleanup(self.stop, script)
+        hold.wait_for("held", script)
+        script.send_signal(number)
+        hold.wait_for("woken", script)
+        hold.let_go()
+        return self.ended(script)
+
+    def assert_goes_on_as_if_undisturbed(self, name):
+        with open(self.path(f"out/{name}.log"), encoding="utf-8") as log:
+            self.assertIn("continuing from", log.read())
+        again = subprocess.run(command((name, self.path(f"out/{name}.h5"), "--quiet", "--output.file=again.h5", "--output.overwrite=true"), 2), cwd=self.folder,
+                               env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        one, other = ({}, {})
+        for path, found in ((f"out/{name}.h5", one), ("again.h5", other)):
+            self.open(path)[f"analysis/{name}"].visititems(
+                lambda key, item, found=found: found.update({key: item[...]}) if isinstance(item, h5py.Dataset) and not key.endswith("seconds") else None)
+        self.assertEqual(sorted(one), sorted(other))
+        for key, values in one.items():
+            np.testing.assert_allclose(other[key], values, rtol=1e-10, atol=1e-10, err_msg=key)
+
+    @unittest.skipUnless(FULL_TIER, "half a minute; ./test.sh full runs them")
+    def test_what_was_stopped_in_an_experiment_goes_on_there(self):
+        ended = self.stopped_at_checkpoint(lambda held: self.start_comparison(*self.OF_TWO, environment=held), "attention", signal.SIGTERM)
+        self.assertEqual(ended.code, 143, ended)
+        self.assertFalse(os.path.exists(self.path("out/attention.h5")))
+        self.assertEqual(self.listed(*self.OF_TWO)["attention 1"][2], "todo")
+        self.assertEqual(self.done_before(self.compare(*self.OF_TWO)), {"train transformer, seed 1", "train pde, seed 1", "evolve"})
+        self.assert_goes_on_as_if_undisturbed("attention")
+
+    def test_a_job_that_the_time_limit_stops_in_an_experiment_is_queued_again_and_goes_on_there(self):
+        """compare.sbatch itself, with a SLURM that only takes down what it is told."""
+        shutil.copytree(os.path.join(ROOT, "jobscripts"), self.path("jobscripts"))
+        for name in (".ci", "input", "postprocess"):
+            os.symlink(os.path.join(ROOT, name), self.path(name))
+        with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
+            stream.write(f'\nlaunch() {{ exec {MPIEXEC} -n 2 "$@"; }}\n')
+        os.makedirs(self.path("bin"))
+        self.write("bin/scontrol", '#!/bin/sh\necho "$@" >>requeued\n')
+        os.chmod(self.path("bin/scontrol"), 0o755)
+        job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": "7", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "here", "FLUXFORMER_BIN": BINARY,
+               "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
+
+        def submit(more):
+            return subprocess.Popen(["bash", "jobscripts/compare.sbatch", "input/compare", "out", *self.OF_TWO[1:]], cwd=self.folder,
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                    env={**ENVIRONMENT, **job, **more})
+
+        for times, name in enumerate(("evolve", "attention")):
+            ended = self.stopped_at_checkpoint(lambda held, times=times: submit({**held, "SLURM_RESTART_COUNT": str(times)}), name, signal.SIGUSR1)
+            self.assertEqual(ended.code, 4, ended)
+            with open(self.path("requeued"), encoding="utf-8") as stream:
+                self.assertEqual(stream.read(), "requeue 7\n" * (times + 1))
+        again = self.ended(submit({"SLURM_RESTART_COUNT": "2"}))
+        self.assertEqual(again.code, 0, again)
+        self.assert_goes_on_as_if_undisturbed("attention")
+        with self.open("out/evolve.h5") as file:
+            self.assertEqual(file.attrs["status"], "done")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "fuzz")]
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402 (the folders are put on the path first)
 
 from held_back import WHILE_MPI_STARTS, HeldBackTest  # noqa: E402
 from made_up_images import idx  # noqa: E402
-from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TrainTest  # noqa: E402
+from program import BINARY, ENVIRONMENT, FULL_TIER, MPIEXEC, ROOT, TrainTest  # noqa: E402
+from small_studies import PAIRS, STUDIES, make_models, write_decks  # noqa: E402
 
 IMAGES = "train-images-idx3-ubyte.gz"
 ON_THEM = ("--data.set=mnist", "--data.directory=.", "--train.samples=160", "--train.test_samples=40")
@@ -94,40 +96,61 @@ class AtTheVeryStart(EarlyStopTest):
 
 
 class Chains(EarlyStopTest):
-    def test_a_job_that_is_stopped_early_is_queued_again_and_begins_then(self):
-        """chain.sbatch itself, with a SLURM that only takes down what it is told."""
+    """chain.sbatch itself, with a SLURM that only takes down what it is told."""
+
+    def setUp(self):
+        super().setUp()
         shutil.copytree(os.path.join(ROOT, "jobscripts"), self.path("jobscripts"))
+        with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
+            stream.write(f'\nlaunch() {{ if [ $SLURM_NTASKS = 1 ]; then exec "$@"; else exec {MPIEXEC} -n $SLURM_NTASKS "$@"; fi; }}\n')
+        os.makedirs(self.path("bin"))
+        self.write("bin/scontrol", '#!/bin/sh\necho "$@" >>requeued\n')
+        os.chmod(self.path("bin/scontrol"), 0o755)
+
+    def submit(self, number, ranks, *words, **environment):
+        """A job with this number, which writes out-NUMBER.h5."""
+        job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": str(number), "SLURM_NTASKS": str(ranks), "SLURM_JOB_NODELIST": "here",
+               "FLUXFORMER_BIN": BINARY, "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"]}
+        return subprocess.Popen(["bash", "jobscripts/chain.sbatch", *words, "--output.file=out-%j.h5"], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                env={**ENVIRONMENT, **job, **environment})
+
+    def assert_queued_again(self, number):
+        with open(self.path("requeued"), encoding="utf-8") as stream:
+            self.assertEqual(stream.read().splitlines()[-1], f"requeue {number}")
+
+    def test_a_job_that_is_stopped_early_is_queued_again_and_begins_then(self):
         for ranks in (1, 3):
-            launcher = f"{MPIEXEC} -n {ranks}" if ranks > 1 else ""
-            with open(self.path("jobscripts/machine.sh"), "a", encoding="utf-8") as stream:
-                stream.write(f'\nlaunch() {{ exec {launcher} "$@"; }}\n')
-            os.makedirs(self.path("bin"), exist_ok=True)
-            self.write("bin/scontrol", '#!/bin/sh\necho "$@" >>requeued\n')
-            os.chmod(self.path("bin/scontrol"), 0o755)
             hold = self.hold(*WHILE_MPI_STARTS)
-            job = {"SLURM_SUBMIT_DIR": self.folder, "SLURM_JOB_ID": str(ranks), "SLURM_NTASKS": str(ranks),
-                   "SLURM_JOB_NODELIST": "here", "FLUXFORMER_BIN": BINARY,
-                   "PATH": self.path("bin") + ":" + ENVIRONMENT["PATH"], **hold.environment}
-            words = ("jobscripts/chain.sbatch", "train", "train.ini", "--output.file=out-%j.h5")
-
-            def submit(job=job, words=words):
-                return subprocess.Popen(["bash", *words], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True, env={**ENVIRONMENT, **job})
-
-            chain = submit()
+            chain = self.submit(ranks, ranks, "train", "train.ini", **hold.environment)
             self.addCleanup(self.stop, chain)
             hold.wait_for("held", chain, ranks)
             os.kill(chain.pid, signal.SIGUSR1)  # the job script, as SLURM does
             hold.wait_for("woken", chain, ranks)
             hold.let_go()
             self.assert_refused(self.ended(chain), "before the first step", code=4)
-            with open(self.path("requeued"), encoding="utf-8") as stream:
-                self.assertEqual(stream.read().splitlines()[-1], f"requeue {ranks}")
+            self.assert_queued_again(ranks)
             self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(f"out-{ranks}")], [])
-            again = self.ended(submit())
+            again = self.ended(self.submit(ranks, ranks, "train", "train.ini", **hold.environment))
             self.assertEqual(again.code, 0, again)
             self.assertEqual(self.open(f"out-{ranks}.h5").attrs["status"], "done")
+
+    def test_a_job_of_any_study_goes_on_from_where_the_time_limit_stopped_it(self):
+        write_decks(self)
+        if FULL_TIER:
+            make_models(self.path("models"))
+        for number, (kind, words) in enumerate(STUDIES.items() if FULL_TIER else [("paths, theory", STUDIES["paths, theory"])]):
+            with self.subTest(kind):
+                ranks = 2 if PAIRS in kind else 1
+                stopped = self.ended(self.submit(number, ranks, *words, "--run.time_limit=1e-6"))
+                self.assertEqual(stopped.code, 4, stopped)
+                self.assert_queued_again(number)
+                self.assertFalse(os.path.exists(self.path(f"out-{number}.h5")))
+                again = self.ended(self.submit(number, ranks, *words, SLURM_RESTART_COUNT="1"))
+                self.assertEqual(again.code, 0, again)
+                if "nothing was written" not in stopped.err:  # as before the first repetition of scaling
+                    self.assertIn(f"continuing from out-{number}.checkpoint.h5", again.err)
+                self.assertEqual(self.open(f"out-{number}.h5").attrs["status"], "done")
 
 
 if __name__ == "__main__":

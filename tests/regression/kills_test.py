@@ -36,6 +36,12 @@ class Kills(Folder):
         self.assertEqual(lost, [])
         self.assertGreaterEqual(sum(count["kills", aim] for aim in disturbed_runs.AIMS), KILLS)
 
+    def test_of_every_kind_of_study_lose_nothing(self):
+        count, lost = kill_runs.one_by_one(1, SEED, [1, 2], self.folder, say=lambda _: None)
+        print(kill_runs.table(count, lost))
+        self.assertEqual(lost, [])
+        self.assertGreaterEqual(sum(count["kills", aim] for aim in disturbed_runs.AIMS), len(kill_runs.STUDIES))
+
 
 class Losses(Folder):
     """The program with a fault of its own in front of it."""

@@ -22,7 +22,9 @@ ROOT = os.environ.get("FLUXFORMER_SOURCE_DIR") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("FLUXFORMER_BINARY") or os.path.join(ROOT, "build", "bin", "fluxformer")
 MPIEXEC = os.environ.get("MPIEXEC") or "mpiexec"
+# Libraries that are preloaded into the program: held_back.py, missing_memory_test.py.
 HOLD = os.environ.get("FLUXFORMER_HOLD") or os.path.join(ROOT, "build", "tests", "hold.so")
+NO_MEMORY = os.path.join(os.path.dirname(HOLD), "no_memory.so")
 # Runs in these tests take about a second, studies of many runs a minute; on a busy machine ten times that. What takes longer hangs.
 TIMEOUT = 1000
 # ./test.sh full sets it.

@@ -101,7 +101,8 @@ class Tables(StudyTest):
 
 class Interruptions(StudyTest):
     def interrupted(self, number, code, row, folder, model):
-        """Stops a study of this row, between two others, in a training; then it goes on from there."""
+        """Stops a study of this row, between two others, at a checkpoint; then it goes on from there."""
+        name = row.split()[0]
         table = self.table(DIFFUSION, row, PARTICLES)
         hold = self.hold("rename", f"{model}.checkpoint.h5")
         process = self.start_study(table, self.path("out"), environment=hold.environment)
@@ -111,8 +112,11 @@ class Interruptions(StudyTest):
         hold.let_go()
         out, said = process.communicate(timeout=TIMEOUT)
         self.assertEqual((process.returncode, members(process.pid)), (code, []), out + said)
-        self.assertEqual(said, "study.sh: stopped in trained; the same command goes on from there\n")
-        self.assertEqual(self.open(f"{folder}/{model}.h5").attrs["status"], "interrupted")
+        self.assertEqual(said, f"study.sh: stopped in {name}; the same command goes on from there\n")
+        if name == "trained":
+            self.assertEqual(self.open(f"{folder}/{model}.h5").attrs["status"], "interrupted")
+        else:
+            self.assertFalse(os.path.exists(self.path(f"{folder}/{model}.h5")))
         self.assertFalse(glob.glob(self.path("out/particles*")) or glob.glob(self.path("out/report*")))
         stages = self.study(table, self.path("out"))
         self.assertEqual([name for name, text in stages.items() if " is done" in text], ["diffusion"])
@@ -122,6 +126,11 @@ class Interruptions(StudyTest):
         self.interrupted(signal.SIGTERM, 143, TRAINED, "out/trained", "result")
         with open(self.path("out/trained.log"), encoding="utf-8") as log:
             self.assertIn("continuing from", log.read())
+
+    def test_a_run_of_several_points(self):
+        self.interrupted(signal.SIGTERM, 143, MARKOV.rstrip().replace("=10", "=10,20,30,40") + " --checkpoint.every=1e-6\n", "out/markov", "result")
+        with open(self.path("out/markov.log"), encoding="utf-8") as log:
+            self.assertRegex(log.read(), "continuing from .* after [1-9]")
 
     def test_a_training_of_a_comparison(self):
         others = ("pde,normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian_spectrum,identifiability,information_flow,perturbation,attention,"

@@ -149,8 +149,9 @@ std::vector<double> states_by_depth(const SampleSet& samples, ModelProbe& probe,
         const auto tokens = sample_of(probe.counted(), state, b);
         // The place of this state in [depth][sample][channel], which the sum over ranks completes
         Eigen::Map<Eigen::RowVectorXd> t(all.local() + (row * count + place) * width, width);
+        // The mean has memory of its own at first: the order of such sums depends on where they lie.
         if (token < 0)
-          t = tokens.colwise().mean();
+          t = tokens.colwise().mean().eval();
         else
           t = tokens.row(token);
       });

@@ -77,12 +77,14 @@ SharedData::SharedData(MPI_Comm comm, const PathExamples& examples, const Exampl
       share_(share),
       paths_(paths),
       scale_(kernel_scale(examples.inputs, input_variance)),
+      comm_(comm),
       ranks_(comm) {
   collectively(comm, [&] {
     const Index all = SharedData::examples(), inputs = known_.inputs.cols();
     columns_.resize(all, known_.inputs.rows());
     work_.resize(std::max(known_.inputs.size(), all * paths_ * dimensions_each()));
     block_.resize(std::min<Index>(share_.block, all), inputs);
+    u_.resize(paths_, paths_);
   });
 }
 
@@ -93,29 +95,32 @@ int SharedData::dimensions_each() const {
 }
 
 // Ranks that minimise together may differ by round-off: all take the first one's U.
-MatrixXd SharedData::of_first(MatrixXd u) const {
-  check_mpi(MPI_Bcast(u.data(), u.size(), MPI_DOUBLE, 0, comm()));
-  return u;
+const MatrixXd& SharedData::of_first(const MatrixXd& u) const {
+  collectively(comm(), [&] { u_ = u; });
+  check_mpi(MPI_Bcast(u_.data(), u_.size(), MPI_DOUBLE, 0, comm()));
+  return u_;
 }
 
 template <class Use>
 void SharedData::each_block(Use&& use) const {
   const int all = examples();
+  RankFailure failure;
   for (int first = 0; first < all; first += share_.block) {
     const int rows = std::min(share_.block, all - first);
     auto here = block_.topRows(rows);
     // The rank that holds the block sends it to all.
     if (share_.holds(first)) here = known_.inputs.middleRows(share_.count(first), rows);
     check_mpi(MPI_Bcast(block_.data(), here.size(), MPI_DOUBLE, first / share_.block % share_.ranks, comm()));
-    use(first, here);
+    failure.attempt([&] { use(first, here); });
   }
+  failure.share(comm());
 }
 
 // K = s_0^2/(D Hs) sum_pi (sum_pi' U^{pi pi'} xi^pi'_mu) . xi^pi_nu: rows mu come round in blocks, columns nu
 // are held.
 void SharedData::assemble(const MatrixXd& u, double temperature) const {
   Map<RowMatrix> mixed(work_.data(), known_.inputs.rows(), known_.inputs.cols());
-  mix_paths(known_.inputs, u, mixed);
+  collectively(comm(), [&] { mix_paths(known_.inputs, u, mixed); });
   each_block([&](int first, const auto& rows) {
     // Only columns of examples that are not behind these: the others stand above the diagonal.
     const Index until = share_.count(first + rows.rows());
@@ -141,28 +146,37 @@ Map<MatrixXd> SharedData::solved_inputs(const SharedCholesky& factor) const {
 }
 
 double SharedData::energy(const MatrixXd& u, double temperature) const {
+  VectorXd targets;
+  collectively(comm(), [&] { targets = known_.targets; });
   assemble(of_first(u), temperature);
   const SharedCholesky factor(ranks_, share_.block, columns_);
   if (!factor.positive()) return std::numeric_limits<double>::infinity();
   // E = ln det A + |L^-1 y|^2
-  return factor.log_det() + factor.solve_lower(known_.targets).squaredNorm();
+  return factor.log_det() + factor.solve_lower(std::move(targets)).squaredNorm();
 }
 
 DataSlope SharedData::energy_and_slope(const MatrixXd& u, double temperature) const {
+  VectorXd targets;
+  MatrixXd slope;
+  collectively(comm(), [&] {
+    targets = known_.targets;
+    slope = MatrixXd::Zero(paths_, paths_);
+  });
   assemble(of_first(u), temperature);
   const SharedCholesky factor(ranks_, share_.block, columns_);
   if (!factor.positive()) return {.value = std::numeric_limits<double>::infinity()};
   // y~ = L^-1 y and Y = L^-1 X
-  const VectorXd targets = factor.solve_lower(known_.targets);
+  targets = factor.solve_lower(std::move(targets));
   const auto inputs = solved_inputs(factor);
-  MatrixXd slope = MatrixXd::Zero(paths_, paths_);
-  for (Index first = 0; first < inputs.cols(); first += paths_) {
-    const auto here = inputs.middleCols(first, paths_);  // Y of one input dimension, all paths
-    // tr Y_pi^T Y_pi' - (Y_pi^T y~).(Y_pi'^T y~), a sum over input dimensions that are spread over ranks
-    const VectorXd along = here.transpose() * targets;
-    slope.noalias() += here.transpose() * here;
-    slope.noalias() -= along * along.transpose();
-  }
+  collectively(comm(), [&] {
+    for (Index first = 0; first < inputs.cols(); first += paths_) {
+      const auto here = inputs.middleCols(first, paths_);  // Y of one input dimension, all paths
+      // tr Y_pi^T Y_pi' - (Y_pi^T y~).(Y_pi'^T y~), a sum over input dimensions that are spread over ranks
+      const VectorXd along = here.transpose() * targets;
+      slope.noalias() += here.transpose() * here;
+      slope.noalias() -= along * along.transpose();
+    }
+  });
   sum_over_ranks({slope.data(), slope.data() + slope.size()}, comm());
   // The solved inputs lack the factor s_0/sqrt(D Hs) of Y. The sum is symmetric but for round-off, which the
   // mean with the transpose removes.
@@ -176,18 +190,19 @@ Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, 
   const Index held = others.inputs.rows();
   MatrixXd cross;
   RowMatrix mixed;
+  Prediction prediction;
   collectively(comm(), [&] {
     cross.resize(examples(), held);
     mixed.resize(held, others.inputs.cols());
+    prediction = {VectorXd::Zero(all), VectorXd::Zero(all)};
+    mix_paths(others.inputs, u, mixed);
   });
-  mix_paths(others.inputs, u, mixed);
   // k(mu, x) = s_0^2/(D Hs) sum_pi xi^pi_mu . (U xi)^pi(x): P x (examples x of this rank)
   each_block([&](int first, const auto& rows) {
     cross.middleRows(first, rows.rows()).noalias() = scale_ * (rows * mixed.transpose());
   });
   // Columns of L^-1 k for the other examples of this rank: mean (L^-1 k).y~, variance k(x, x) - |L^-1 k|^2
   factor.solve_lower(cross, all, share_.block);
-  Prediction prediction{VectorXd::Zero(all), VectorXd::Zero(all)};
   for (int row = 0; row < held; ++row) {
     const auto k = cross.col(row);
     prediction.mean[share_.example(row)] = k.dot(solved);
@@ -201,13 +216,17 @@ Prediction SharedData::predict(const MatrixXd& u, const SharedCholesky& factor, 
 
 std::vector<Prediction> SharedData::predict(const MatrixXd& u, double temperature,
                                             const std::vector<const PathExamples*>& sets) const {
-  const auto first = of_first(u);
+  VectorXd targets;
+  std::vector<Prediction> all;
+  collectively(comm(), [&] {
+    targets = known_.targets;
+    all.reserve(sets.size());
+  });
+  const auto& first = of_first(u);
   assemble(first, temperature);
   const SharedCholesky factor(ranks_, share_.block, columns_);
   if (!factor.positive()) throw not_positive();
-  const VectorXd targets = factor.solve_lower(known_.targets);
-  std::vector<Prediction> all;
-  all.reserve(sets.size());
+  targets = factor.solve_lower(std::move(targets));
   for (const auto* one : sets) all.push_back(predict(first, factor, targets, *one));
   return all;
 }

@@ -20,7 +20,8 @@ struct DataSlope {
 };
 
 /// The known examples of a task. All functions that take U_1 are collective over `comm` and use the U_1 of
-/// its first rank.
+/// its first rank. They throw on all ranks or on none, and begin with an agreement, so that a rank that has
+/// failed by itself does not leave the others waiting (all_or_none).
 class DataTerm {
  public:
   virtual ~DataTerm() = default;
@@ -73,11 +74,12 @@ class LocalData final : public DataTerm {
 class SharedData final : public DataTerm {
  public:
   /// `examples` hold the inputs of this rank's examples and the targets of all; they are borrowed. `share` is
-  /// the share of this rank of `comm`. Collective; throws BadInput where these do not fit.
+  /// the share of this rank of `comm`, which is borrowed, too. Collective; throws BadInput where these do not
+  /// fit.
   SharedData(MPI_Comm comm, const PathExamples& examples, const ExampleShare& share, int paths,
              double input_variance = 1);
 
-  MPI_Comm comm() const override { return ranks_.comm(); }
+  MPI_Comm comm() const override { return comm_; }
   int paths() const override { return paths_; }
   Index examples() const override { return known_.targets.size(); }
   double energy(const Eigen::MatrixXd& u, double temperature) const override;
@@ -95,9 +97,10 @@ class SharedData final : public DataTerm {
   Eigen::Map<Eigen::MatrixXd> solved_inputs(const SharedCholesky& factor) const;
   Prediction predict(const Eigen::MatrixXd& u, const SharedCholesky& factor, const Eigen::VectorXd& solved,
                      const PathExamples& others) const;
-  /// The u of the first rank.
-  Eigen::MatrixXd of_first(Eigen::MatrixXd u) const;
-  /// Calls use(first example, rows) for the inputs of all examples, block by block.
+  /// The u of the first rank, until the next call.
+  const Eigen::MatrixXd& of_first(const Eigen::MatrixXd& u) const;
+  /// Calls use(first example, rows) for the inputs of all examples, block by block. If that fails on a rank,
+  /// all throw at the end.
   template <class Use>
   void each_block(Use&& use) const;
   int dimension() const { return known_.inputs.cols() / paths_; }
@@ -108,10 +111,12 @@ class SharedData final : public DataTerm {
   ExampleShare share_;
   int paths_;
   double scale_;
+  MPI_Comm comm_;
   RankRow ranks_;
   mutable Eigen::MatrixXd columns_;  ///< K, then L: P x (examples of this rank)
   mutable Eigen::VectorXd work_;     ///< mixed inputs, then L^-1 X
   mutable RowMatrix block_;          ///< inputs on their way round
+  mutable Eigen::MatrixXd u_;        ///< U_1 of the first rank
 };
 
 }  // namespace fluxformer::paths

@@ -30,7 +30,8 @@ PathAction::PathAction(PathNetwork network, const PathKernels& kernels, Eigen::V
     : PathAction(std::move(network), std::make_shared<LocalData>(kernels, std::move(targets)), temperature) {}
 
 ActionPart PathAction::at(const OrderParameters& order) const {
-  auto part = prior_action(network_, order);
+  ActionPart part;
+  collectively(comm(), [&] { part = prior_action(network_, order); });
   // Round-off may differ between ranks: the first one decides for all whether the data are asked.
   int defined = std::isfinite(part.value) ? 1 : 0;
   check_mpi(MPI_Bcast(&defined, 1, MPI_INT, 0, comm()));
@@ -47,13 +48,14 @@ ActionPart PathAction::at(const OrderParameters& order) const {
 
 double PathAction::value(const std::vector<double>& coordinates, std::vector<double>& gradient) const {
   const auto part = at(order_at(network_, coordinates));
-  if (!std::isfinite(part.value)) {
-    gradient.assign(coordinates.size(), 0);
-    return std::numeric_limits<double>::infinity();
-  }
-  // u_a has no share: it is the best one at every U_L.
-  gradient = pulled_back(coordinates, part.slopes);
-  return part.value;
+  const bool finite = std::isfinite(part.value);
+  collectively(comm(), [&] {
+    if (!finite)
+      gradient.assign(coordinates.size(), 0);
+    else  // u_a has no share: it is the best one at every U_L.
+      gradient = pulled_back(coordinates, part.slopes);
+  });
+  return finite ? part.value : std::numeric_limits<double>::infinity();
 }
 
 double PathAction::energy(const OrderParameters& order) const {

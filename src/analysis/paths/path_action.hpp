@@ -28,7 +28,7 @@ struct ActionPart {
 ActionPart prior_action(const PathNetwork& network, const OrderParameters& order);
 
 /// S of one network on one set of examples. Its functions are collective over the ranks that share the
-/// examples.
+/// examples, and begin with an agreement, as those of DataTerm do.
 class PathAction {
  public:
   /// The data are borrowed. Throws BadInput for temperatures that are not positive, and where network,

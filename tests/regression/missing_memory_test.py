@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Memory that is missing on one rank alone ends the run on all ranks, in every study whose ranks measure a place together: exit code 1 and one
+message. Nobody waits for the rank that has failed.
+"""
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "fuzz")]
+
+from program import NO_MEMORY, ProgramTest  # noqa: E402 (the folders are put on the path first)
+from small_studies import PAIRS, STUDIES, make_models, write_decks  # noqa: E402
+
+# Those whose places all ranks measure, and those of groups of ranks; the others measure each place on one rank.
+TOGETHER = [kind for kind in STUDIES if not kind.startswith(("hessian, blocks", "hessian, scaling")) and kind not in ("paths, theory", "paths, sample",
+                                                                                                                     "paths, prune")]
+CASES = 6  # allocations that fail, of each study
+MESSAGE = "out of memory"
+
+
+class MissingMemory(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        make_models(cls.shared)
+
+    def setUp(self):
+        super().setUp()
+        write_decks(self)
+        os.symlink(self.shared, self.path("models"))
+
+    def run_without(self, number, rank, least, *arguments, ranks):
+        """A run of which a rank does not get its allocation of this number, of those of at least so many bytes."""
+        plant = {"LD_PRELOAD": NO_MEMORY, "FLUXFORMER_NO_MEMORY_RANK": str(rank), "FLUXFORMER_NO_MEMORY_AT": str(number),
+                 "FLUXFORMER_NO_MEMORY_LEAST": str(least), "FLUXFORMER_NO_MEMORY_FOLDER": self.folder}
+        return self.run_program(*arguments, "--quiet", "--output.file=out.h5", "--output.overwrite=true", ranks=ranks, environment=plant)
+
+    def count(self, rank, least, *arguments, ranks):
+        """The number of these allocations in a whole run."""
+        end = self.run_without(0, rank, least, *arguments, ranks=ranks)
+        self.assertEqual(end.code, 0, end)
+        with open(self.path("count"), encoding="utf-8") as stream:
+            return int(stream.read())
+
+    def assert_all_end(self, *arguments, ranks, rank, cases, least=1):
+        dice, all_of_them = random.Random(rank), self.count(rank, least, *arguments, ranks=ranks)
+        for number in sorted(dice.sample(range(all_of_them // 4, all_of_them + 1), cases)):  # most of them after the run is set up
+            with self.subTest(number=number, of=all_of_them, rank=rank, ranks=ranks):
+                end = self.run_without(number, rank, least, *arguments, ranks=ranks)
+                self.assertTrue(os.path.exists(self.path("failed")), end)
+                os.remove(self.path("failed"))
+                if end.code != 0:  # memory that only a quicker way would need is no loss
+                    self.assert_refused(end, MESSAGE, code=1)
+                for name in ("out.checkpoint.h5", "out.checkpoint.previous.h5"):
+                    if os.path.exists(self.path(name)):
+                        os.remove(self.path(name))
+
+    def test_on_the_first_rank(self):
+        for kind in TOGETHER:
+            with self.subTest(kind):
+                self.assert_all_end(*STUDIES[kind], ranks=2, rank=0, cases=CASES)
+
+    def test_on_any_rank_of_a_group_that_shares_its_examples(self):
+        pairs = next(words for kind, words in STUDIES.items() if PAIRS in kind)
+        for ranks, rank in ((2, 0), (2, 1), (4, 0), (4, 3)):
+            with self.subTest(ranks=ranks, rank=rank):
+                self.assert_all_end(*pairs, "--checkpoint.every=1e-6", ranks=ranks, rank=rank, cases=CASES)
+
+
+if __name__ == "__main__":
+    unittest.main()
