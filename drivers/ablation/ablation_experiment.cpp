@@ -172,7 +172,7 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();
-  per_epoch_ = first.batches.per_epoch();
+  per_epoch_ = first.batches->per_epoch();
   samples_ = static_cast<long>(first.members.testing.size());
   tested_ = first.members.testing;
   for (const long seed : seeds_)

@@ -47,7 +47,7 @@ class AblationTraining {
   /// Builds the training. Throws BadInput (agreed).
   AblationTraining(const TrainPlan& plan, MPI_Comm comm, double limit);
 
-  long steps() const { return problem_.trainer.steps(); }
+  long steps() const { return problem_.trainer->steps(); }
   /// Takes the remaining steps. `go_on(steps, loss)` is called after each step but the last one, the same on
   /// all ranks; returns false at once if it does.
   bool train(const std::function<bool(long steps, double loss)>& go_on);

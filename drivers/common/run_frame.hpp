@@ -20,8 +20,8 @@ namespace fluxformer {
 
 /// Attributes of the root of a file.
 using RunAttributes = std::vector<std::pair<std::string, io::AttributeValue>>;
-/// The attributes that describe a run in every file it writes: experiment, command line, deck, settings, seed (if there is a run.seed), ranks,
-/// versions, cites. The settings must have run.seed. The same on all ranks; not collective.
+/// The attributes that describe a run in every file it writes: experiment, command line, deck, settings, seed
+/// (if there is a run.seed), ranks, versions, cites. The same on all ranks; not collective.
 RunAttributes run_attributes(const Settings& settings, const RunContext& context);
 
 /// A clock that starts when it is constructed.
