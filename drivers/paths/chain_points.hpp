@@ -25,6 +25,7 @@ struct SamplerPlan {
   int walk = 50;           ///< wishart: steps of the walk between two draws
 };
 
+/// The plan of the chains.
 SamplerPlan sampler_plan_of(const Settings& settings);
 
 /// The chains as points, in the order temperature, width, seed, sampler, chain, the last one fastest: ranks

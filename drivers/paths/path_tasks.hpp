@@ -39,6 +39,7 @@ struct MarkovPlan {
   std::vector<long> draws = {};      ///< seeds of the four draws; empty: made from the seed of the task
   std::optional<double> noise = {};  ///< outside the plane of the states; std::nullopt: the published one
 };
+/// Settings of the task of surrogate features.
 struct SurrogatePlan {
   int heads = 4;
   std::optional<double> noise = {};  ///< of the features; std::nullopt: the published one

@@ -20,6 +20,7 @@ struct TheoryPlan {
   int components = 0;  ///< principal components whose overlap with the targets is stored, at most
 };
 
+/// The plan of the theory.
 TheoryPlan theory_plan_of(const Settings& settings);
 
 /// The points of the theory, in the order temperature, width, seed, the last one fastest, so that each rank

@@ -26,6 +26,7 @@ struct ScalingPlan {
   std::string trial = {};  ///< base name of the checkpoints that are timed, which no other run has
 };
 
+/// The plan of a timing.
 ScalingPlan scaling_plan_of(const Settings& settings);
 
 /// A repetition of the timed steps, on one rank.
