@@ -53,7 +53,7 @@ class OfThePackage(ProgramTest):
             self.assertIn(part, done.stderr)
 
     def test_figures_beside_results_of_others_need_another_place(self):
-        self.evolve()
+        self.evolve("--mesh.layers=1", "--evolve.time=1")
         # Nobody may make a folder there, not even root.
         self.refused("report", self.path("out.h5"), "--output=/sys/figures", parts=("/sys/figures", "choose another place with --output"))
         done = call("plot", self.path("out.h5"), "--output", self.path("elsewhere"))
