@@ -14,7 +14,7 @@ TRANSFORMERS = (*MODELS[:3], "--samples.batch=7")
 LAYERS = ("--hessian.width=8", "--hessian.sequences=8", "--hessian.seeds=1,2", "--hessian.loss=squared_error")
 TASK = ("--paths.task=one_shot", "--paths.images=digits", "--paths.seeds=1,2")
 HEADS = ("--paths.examples=24", "--paths.test_examples=40", "--paths.widths=10", "--paths.temperatures=0.5")
-NETWORK = (*TASK, "--paths.study=train", "--paths.width=6", "--paths.heads=3", "--paths.key=4", "--paths.steps=20", "--paths.batch=12",
+NETWORK = (*TASK, "--paths.width=6", "--paths.heads=3", "--paths.key=4", "--paths.steps=20", "--paths.batch=12",
            "--paths.judge_every=5", "--paths.judged_examples=40", "--paths.rate=0.003")
 MARKOV = ("--paths.examples=20", "--paths.test_examples=30", "--paths.seeds=1,2", "--paths.temperatures=0.01,0.1")
 EMPTY = "empty.ini"  # job scripts ask for a deck
@@ -29,16 +29,16 @@ STUDIES = {
     "ablation": ("ablation", "ablation.ini", "--ablation.models=pde", "--ablation.residual=on", "--ablation.norm=none,pre", "--ablation.seeds=1,2"),
     "identifiability": ("identifiability", EMPTY, *COMPARED, "--identifiability.fit=10", "--identifiability.maps=linear", "--identifiability.attributed=2",
                         "--identifiability.lengths=4"),
-    "hessian, spectrum": ("hessian", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
+    "hessian_spectrum": ("hessian_spectrum", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
                           "--hessian.eigenvalues=1"),
-    "hessian, blocks": ("hessian", EMPTY, "--hessian.study=blocks", *LAYERS),
-    "hessian, scaling": ("hessian", EMPTY, "--hessian.study=scaling", *LAYERS),
-    "paths, theory": ("paths", EMPTY, *MARKOV, "--paths.widths=6,50"),
-    "paths, theory by pairs of ranks": ("paths", EMPTY, *MARKOV, "--paths.widths=6,50", "--paths.ranks_point=2"),
-    "paths, sample": ("paths", EMPTY, "--paths.study=sample", *MARKOV, "--paths.widths=6", "--paths.sampled_widths=6", "--paths.chains=3",
+    "hessian_blocks": ("hessian_blocks", EMPTY, *LAYERS),
+    "hessian_scaling": ("hessian_scaling", EMPTY, *LAYERS),
+    "paths_theory": ("paths_theory", EMPTY, *MARKOV, "--paths.widths=6,50"),
+    "paths_theory by pairs of ranks": ("paths_theory", EMPTY, *MARKOV, "--paths.widths=6,50", "--paths.ranks_point=2"),
+    "paths_sample": ("paths_sample", EMPTY, *MARKOV, "--paths.widths=6", "--paths.sampled_widths=6", "--paths.chains=3",
                       "--paths.samples=10", "--paths.warm_up=5", "--paths.leapfrog=10", "--paths.walk=4"),
-    "paths, train": ("paths", EMPTY, *NETWORK),
-    "paths, prune": ("paths", EMPTY, "--paths.study=prune", *TASK, *HEADS, "--paths.attention=models/network.h5", "--paths.random_orders=3"),
+    "paths_train": ("paths_train", EMPTY, *NETWORK),
+    "paths_prune": ("paths_prune", EMPTY, *TASK, *HEADS, "--paths.attention=models/network.h5", "--paths.random_orders=3"),
     "pruning": ("pruning", EMPTY, *TRANSFORMERS, "--samples.count=20", "--pruning.examples=20", "--pruning.random_orders=3"),
     "scaling, evolve": ("scaling", "scaling.ini", "--scaling.repetitions=8"),
     "scaling, train": ("scaling", "train.ini", "--scaling.workload=train", "--scaling.over=samples", "--scaling.repetitions=8",
@@ -65,5 +65,5 @@ def make_models(folder):
         same = (f"--run.seed={seed}", "--output.snapshots=1")
         maker.train(*same, f"--model.seed={seed}", f"--output.file=transformer_{seed}.h5")
         maker.train(*same, *PDE, f"--model.seed={seed + 10}", f"--output.file=independent_{seed}.h5")
-    end = maker.run_program("paths", *NETWORK, "--quiet", "--output.file=network.h5")
+    end = maker.run_program("paths_train", *NETWORK, "--quiet", "--output.file=network.h5")
     maker.assertEqual(end.code, 0, end)

@@ -139,7 +139,7 @@ class Chains(EarlyStopTest):
         write_decks(self)
         if FULL_TIER:
             make_models(self.path("models"))
-        for number, (kind, words) in enumerate(STUDIES.items() if FULL_TIER else [("paths, theory", STUDIES["paths, theory"])]):
+        for number, (kind, words) in enumerate(STUDIES.items() if FULL_TIER else [("paths_theory", STUDIES["paths_theory"])]):
             with self.subTest(kind):
                 ranks = 2 if PAIRS in kind else 1
                 stopped = self.ended(self.submit(number, ranks, *words, "--run.time_limit=1e-6"))

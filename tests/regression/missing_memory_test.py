@@ -17,8 +17,7 @@ from program import NO_MEMORY, ProgramTest  # noqa: E402 (the folders are put on
 from small_studies import PAIRS, STUDIES, make_models, write_decks  # noqa: E402
 
 # Those whose places all ranks measure, and those of groups of ranks; the others measure each place on one rank.
-TOGETHER = [kind for kind in STUDIES if not kind.startswith(("hessian, blocks", "hessian, scaling")) and kind not in ("paths, theory", "paths, sample",
-                                                                                                                     "paths, prune")]
+TOGETHER = [kind for kind in STUDIES if kind not in ("hessian_blocks", "hessian_scaling", "paths_theory", "paths_sample", "paths_prune")]
 CASES = 6  # allocations that fail, of each study
 MESSAGE = "out of memory"
 
