@@ -32,10 +32,10 @@ struct Request {
 };
 
 /// Translates a run of `name`: the study is that of the command line, else that of the deck, else the first
-/// that has all of their keys, else the first. Keys of other studies are left out of stored settings and, under the former name, wherever they have their
-/// default. Throws BadInput for other keys of other studies, for the key of the study beside a name of today,
-/// and for an output file of another study. `source` names the deck in messages. Not collective: the same on
-/// all ranks.
+/// that has all of their keys, else the first. Keys of other studies are left out of stored settings and,
+/// under the former name, wherever they have their default. Throws BadInput for other keys of other studies,
+/// for the key of the study beside a name of today, and for an output file of another study. `source` names
+/// the deck in messages. Not collective: the same on all ranks.
 Request in_names_of_today(const std::string& name, const Deck& deck, const std::vector<std::string>& settings,
                           const std::string& source);
 
