@@ -31,73 +31,46 @@ void DroppedTerm<T>::mask(double* values) const {
 }
 
 template <class T>
-const double* DroppedTerm<T>::masked(const double* w) {
-  branch_.assign(w, w + context_.size());
-  mask(branch_.data());
-  return branch_.data();
+const double* DroppedTerm<T>::masked(const double* w, std::vector<double>& memory) const {
+  if (!active()) return w;
+  memory.assign(w, w + context_.size());
+  mask(memory.data());
+  return memory.data();
 }
 
 template <class T>
-double* DroppedTerm<T>::fresh_branch() {
+template <class Add>
+void DroppedTerm<T>::add_masked(Sum sum, Add&& add) {
+  if (!active()) return add(sum);
   branch_.assign(context_.size(), 0.0);
-  return branch_.data();
+  add(add_to(branch_.data(), sum.scale));
+  mask(branch_.data());
+  for (Index j = 0; j < std::ssize(branch_); ++j) sum.out[j] = sum.base[j] + branch_[j];
 }
 
 template <class T>
-void DroppedTerm<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale,
-                             double* out) {
-  if (!active()) return term_.add_rhs(weights, u, scale, out);
-  // out += D scale A(u), with the mask D
-  double* const value = fresh_branch();
-  term_.add_rhs(weights, u, scale, value);
-  mask(value);
-  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] += value[j];
+void DroppedTerm<T>::apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) {
+  add_masked(out, [&](Sum branch) { term_.apply(theta, u, branch, tape); });
 }
 
 template <class T>
-void DroppedTerm<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                 double scale, double* out) {
-  if (!active()) return term_.add_tangent(weights, u, v, scale, out);
-  // out += D scale J v
-  double* const value = fresh_branch();
-  term_.add_tangent(weights, u, v, scale, value);
-  mask(value);
-  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] += value[j];
+void DroppedTerm<T>::push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot,
+                          Point at, Sum out, TermTape* tape) {
+  add_masked(out, [&](Sum branch) { term_.push(theta, theta_dot, at, branch, tape); });
 }
 
 template <class T>
-void DroppedTerm<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
-                                 double scale, double* u_bar, const LayerWeights<double>* gradient) {
-  // u_bar += scale J^T D w, and the gradient likewise
-  term_.add_adjoint(weights, u, active() ? masked(w) : w, scale, u_bar, gradient);
+void DroppedTerm<T>::pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+                          const LayerWeights<double>* gradient, TermTape* tape) {
+  term_.pull(theta, u, masked(w, branch_), u_bar, gradient, tape);
 }
 
 template <class T>
-void DroppedTerm<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                                     const double* base, double* out, TermTape& kept) {
-  if (!active()) return keeping_.set_rhs_keeping(weights, u, scale, base, out, kept);
-  // out = base + D scale A(u): the activations kept are those of A.
-  double* const value = fresh_branch();
-  keeping_.set_rhs_keeping(weights, u, scale, value, value, kept);
-  mask(value);
-  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] = base[j] + value[j];
-}
-
-template <class T>
-void DroppedTerm<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                      double scale, const double* base, double* out, TermTape& kept) {
-  if (!active()) return keeping_.set_tangent_kept(weights, u, v, scale, base, out, kept);
-  double* const value = fresh_branch();
-  keeping_.set_tangent_kept(weights, u, v, scale, value, value, kept);
-  mask(value);
-  for (Index j = 0; j < std::ssize(branch_); ++j) out[j] = base[j] + value[j];
-}
-
-template <class T>
-void DroppedTerm<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
-                                      double scale, const double* base, double* u_bar,
-                                      const LayerWeights<double>* gradient, TermTape& kept) {
-  keeping_.set_adjoint_kept(weights, u, active() ? masked(w) : w, scale, base, u_bar, gradient, kept);
+void DroppedTerm<T>::pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
+                                Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                                TermTape* tape) {
+  const Seed seed{masked(w.w, branch_), masked(w.w_dot, branch_dot_)};
+  term_.pull_along(theta, theta_dot, at, seed, u_bar_dot, gradient_dot, tape);
 }
 
 template class DroppedTerm<float>;

@@ -32,45 +32,43 @@ class Dropout {
   std::vector<long> keys_;
 };
 
-/// A term D A(u) under dropout with the mask D: its value D A and its tangent D J v are masked before they
-/// are added to the state, and its adjoint is J^T D w. Without keys (evaluation) it is the plain term.
+/// A term under dropout with a fixed mask D; without keys (evaluation) it is the plain term. With f the term,
+/// t its tangent and f'^T its adjoint:
+///
+///   value D f     tangent D t     adjoint f'^T D w, along a direction that of D w and D w_dot
 template <class T>
-class DroppedTerm final : public SlabTerm<T>, public KeepsActivations<T> {
+class DroppedTerm final : public SlabTerm<T> {
  public:
-  /// `Branch` is a slab term that keeps activations. All are borrowed. The mask differs from layer to layer
-  /// (`layer` counts from 1) and, with `which` = 0 .. 3, between the terms of a layer.
-  template <class Branch>
-  DroppedTerm(Branch& term, const SlabContext& context, const int& layer, int which)
-      : term_(term), keeping_(term), context_(context), layer_(layer), which_(which) {}
+  /// All are borrowed. The mask differs from layer to layer (`layer` counts from 1) and, with `which` = 0 ..
+  /// 3, between the terms of a layer.
+  DroppedTerm(SlabTerm<T>& term, const SlabContext& context, const int& layer, int which)
+      : term_(term), context_(context), layer_(layer), which_(which) {}
 
-  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
-  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                   double* out) override;
-  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                   double* u_bar, const LayerWeights<double>* gradient) override;
-  std::unique_ptr<TermTape> make_activations() const override { return keeping_.make_activations(); }
-  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, TermTape& kept) override;
-  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, TermTape& kept) override;
-  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        TermTape& kept) override;
+  /// The tape of the term itself.
+  std::unique_ptr<TermTape> make_tape(Order upto) const override { return term_.make_tape(upto); }
+  void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override;
+  void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point at, Sum out,
+            TermTape* tape) override;
+  void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+            const LayerWeights<double>* gradient, TermTape* tape) override;
+  void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
+                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
 
  private:
   bool active() const { return context_.dropout->active(); }
-  /// values := D values.
+  /// values := D values
   void mask(double* values) const;
-  /// A masked copy D w, in branch_.
-  const double* masked(const double* w);
-  /// branch_ := 0.
-  double* fresh_branch();
+  /// D w, in this memory.
+  const double* masked(const double* w, std::vector<double>& memory) const;
+  /// sum.out = base + D scale x, where add(sum) adds scale * x of the term.
+  template <class Add>
+  void add_masked(Sum sum, Add&& add);
+
   SlabTerm<T>& term_;
-  KeepsActivations<T>& keeping_;  // the same object
   const SlabContext& context_;
   const int& layer_;
   int which_;
-  std::vector<double> branch_;
+  std::vector<double> branch_, branch_dot_;
 };
 
 extern template class DroppedTerm<float>;

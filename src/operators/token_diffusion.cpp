@@ -148,10 +148,10 @@ void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, co
   });
 }
 
-/// out := base, which may be `out`.
-double* started(const SlabContext& context, const double* base, double* out) {
-  if (base != out) std::copy_n(base, context.size(), out);
-  return out;
+/// sum.out := sum.base, to which the flux is added.
+double* started(const SlabContext& context, Sum sum) {
+  if (sum.base != sum.out) std::copy_n(sum.base, context.size(), sum.out);
+  return sum.out;
 }
 
 }  // namespace
@@ -163,76 +163,47 @@ TokenDiffusion<T>::TokenDiffusion(const SlabContext& context) : context_(context
         "attention.causal=true requires equation.kappa=0: diffusion makes a token depend on later ones");
 }
 
+// D u is linear in kappa and in u, and D is symmetric:
+//
+//   value     kappa Lap u                      tangent   kappa Lap u_dot + kappa_dot Lap u
+//   adjoint   u_bar = kappa Lap w              kappa_bar = sum over tokens of w Lap u, for each channel
+//
+// The tangent of the adjoint follows by the product rule.
+
 template <class T>
-void TokenDiffusion<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale,
-                                double* out) {
+void TokenDiffusion<T>::apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape*) {
   const InPiece piece(Piece::token_diffusion);
-  add_flux(context_, weights.diffusion, u, scale, halo_, out);
+  add_flux(context_, theta.diffusion, u, out.scale, halo_, started(context_, out));
 }
 
 template <class T>
-void TokenDiffusion<T>::add_tangent(const LayerWeights<const T>& weights, const double*, const double* v,
-                                    double scale, double* out) {
-  const InPiece piece(Piece::token_diffusion);
-  add_flux(context_, weights.diffusion, v, scale, halo_, out);  // linear
+void TokenDiffusion<T>::push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot,
+                             Point at, Sum out, TermTape* tape) {
+  apply(theta, at.u_dot, out, tape);
+  if (theta_dot != nullptr) apply(*theta_dot, at.u, add_to(out.out, out.scale), tape);
 }
 
 template <class T>
-void TokenDiffusion<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
-                                    double scale, double* u_bar, const LayerWeights<double>* gradient) {
-  const InPiece piece(Piece::token_diffusion);
-  add_flux(context_, weights.diffusion, w, scale, halo_, u_bar);  // symmetric
+void TokenDiffusion<T>::pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+                             const LayerWeights<double>* gradient, TermTape* tape) {
+  apply(theta, w, u_bar, tape);
   if (gradient == nullptr || gradient->diffusion.kappa == nullptr) return;
+  const InPiece piece(Piece::token_diffusion);
   const Index width = context_.width;
   double* kappa_bar = gradient->diffusion.kappa;
-  const Index step = stride(weights.diffusion);
-  // kappa_bar(c) += scale sum over tokens x of w(x, c) sum over the neighbours y of u(y, c) - u(x, c)
+  const Index step = stride(theta.diffusion);
   for_each_stencil(context_, u, halo_, [&](Index row, const auto& near, int count) {
     laplacian(near, count, u + row, width,
-              [&](Index c, double sum) { kappa_bar[c * step] += scale * w[row + c] * sum; });
+              [&](Index c, double sum) { kappa_bar[c * step] += u_bar.scale * w[row + c] * sum; });
   });
 }
 
 template <class T>
-void TokenDiffusion<T>::set_rhs_linearised(const LayerWeights<const T>& weights, const double* u,
-                                           double scale, const double* base, double* out, Linearisation&) {
-  add_rhs(weights, u, scale, started(context_, base, out));
-}
-
-template <class T>
-void TokenDiffusion<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u,
-                                               const double* w, double scale, const double* base,
-                                               double* u_bar, const LayerWeights<double>* gradient,
-                                               Linearisation&) {
-  add_adjoint(weights, u, w, scale, started(context_, base, u_bar), gradient);
-}
-
-// The term is linear in kappa and in u, and so are the parts of its adjoint: the product rule.
-template <class T>
-void TokenDiffusion<T>::set_tangent(const LayerWeights<const T>& weights,
-                                    const LayerWeights<const T>& weights_dot, const double* u,
-                                    const double* u_dot, double scale, const double* base, double* out,
-                                    Linearisation&) {
-  add_rhs(weights, u_dot, scale, started(context_, base, out));
-  add_rhs(weights_dot, u, scale, out);
-}
-
-template <class T>
-void TokenDiffusion<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
-                                            const LayerWeights<const T>& weights_dot, const double* u,
-                                            const double* u_dot, const double* w, const double* w_dot,
-                                            double scale, const double* base, double* u_bar_dot,
-                                            const LayerWeights<double>& gradient_dot, Linearisation&) {
-  add_adjoint(weights, u, w_dot, scale, started(context_, base, u_bar_dot), &gradient_dot);
-  add_adjoint(weights_dot, u_dot, w, scale, u_bar_dot, &gradient_dot);
-}
-
-template <class T>
-void TokenDiffusion<T>::set_gauss_newton(const LayerWeights<const T>& weights, const double* u,
-                                         const double* w_dot, double scale, const double* base,
-                                         double* u_bar_dot, const LayerWeights<double>& gradient_dot,
-                                         Linearisation&) {
-  add_adjoint(weights, u, w_dot, scale, started(context_, base, u_bar_dot), &gradient_dot);
+void TokenDiffusion<T>::pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
+                                   Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                                   TermTape* tape) {
+  pull(theta, at.u, w.w_dot, u_bar_dot, &gradient_dot, tape);
+  pull(theta_dot, at.u_dot, w.w, add_to(u_bar_dot.out, u_bar_dot.scale), &gradient_dot, tape);
 }
 
 template <class T>

@@ -8,41 +8,26 @@
 // its row sums are 0, so that the mean is conserved. Forward Euler is stable for kappa dt axes <= 1/2, with
 // axes the number of token axes.
 
-#include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
 /// The slab term D u. Collective over the token line: ranks exchange the tokens along their common edges.
 template <class T>
-class TokenDiffusion final : public SlabTerm<T>, public SecondOrder<T> {
+class TokenDiffusion final : public SlabTerm<T> {
  public:
   /// `context` is borrowed. Throws BadInput for a causal mask: a token would see later ones.
   explicit TokenDiffusion(const SlabContext& context);
 
-  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
-  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                   double* out) override;
-  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                   double* u_bar, const LayerWeights<double>* gradient) override;
-
-  /// Linear in kappa and in u: keeps nothing.
-  Linearisation make_linearisation() const override { return {}; }
-  void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
-                          const double* base, double* out, Linearisation& at) override;
-  void set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u, const double* w,
-                              double scale, const double* base, double* u_bar,
-                              const LayerWeights<double>* gradient, Linearisation& at) override;
-  void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                   const double* u, const double* u_dot, double scale, const double* base, double* out,
-                   Linearisation& at) override;
-  void set_adjoint_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                           const double* u, const double* u_dot, const double* w, const double* w_dot,
-                           double scale, const double* base, double* u_bar_dot,
-                           const LayerWeights<double>& gradient_dot, Linearisation& at) override;
-  void set_gauss_newton(const LayerWeights<const T>& weights, const double* u, const double* w_dot,
-                        double scale, const double* base, double* u_bar_dot,
-                        const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+  /// Null: the term is linear in kappa and in u.
+  std::unique_ptr<TermTape> make_tape(Order) const override { return nullptr; }
+  void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override;
+  void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point at, Sum out,
+            TermTape* tape) override;
+  void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+            const LayerWeights<double>* gradient, TermTape* tape) override;
+  void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
+                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
 
   /// diagonal += scale * diag(D).
   void add_diagonal(const LayerWeights<const T>& weights, double scale, double* diagonal) const;

@@ -1,5 +1,5 @@
-// A product with the Hessian of attention against a gradient, with all tapes kept: set_tangent and
-// set_adjoint_tangent against set_rhs_keeping and set_adjoint_kept. Medians of many, in turns.
+// A product with the Hessian of attention against a gradient, with all tapes kept: push and
+// pull_along against apply and pull. Medians of many, in turns.
 //
 //   fluxformer_attention_second_order_cost [repeats]
 //
@@ -47,23 +47,24 @@ void compare(int repeats) {
   const auto u = test::random_vector(context.size(), 3), u_dot = test::random_vector(context.size(), 4),
              w = test::random_vector(context.size(), 5), w_dot = test::random_vector(context.size(), 6);
   std::vector<double> out(context.size());
-  Linearisation at = attention.make_linearisation();
+  const auto tape = attention.make_tape(Order::second);
+  const Point at{u.data(), u_dot.data()};
 
   std::vector<double> rhs, adjoint, tangent, adjoint_tangent, whole, product;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    rhs.push_back(
-        time_of([&] { attention.set_rhs_keeping(weights, u.data(), 0.5, u.data(), out.data(), *at.value); }));
-    adjoint.push_back(time_of([&] {
-      attention.set_adjoint_kept(weights, u.data(), w.data(), 0.5, w.data(), out.data(), &gradient,
-                                 *at.value);
+    rhs.push_back(time_of([&] {
+      attention.apply(weights, u.data(), {0.5, u.data(), out.data()}, &tape->value());
     }));
-    attention.set_adjoint_linearised(weights, u.data(), w.data(), 0.5, w.data(), out.data(), &gradient, at);
+    adjoint.push_back(time_of([&] {
+      attention.pull(weights, u.data(), w.data(), {0.5, w.data(), out.data()}, &gradient, &tape->value());
+    }));
+    attention.pull(weights, u.data(), w.data(), {0.5, w.data(), out.data()}, &gradient, tape.get());
     tangent.push_back(time_of([&] {
-      attention.set_tangent(weights, weights_dot, u.data(), u_dot.data(), 0.5, u_dot.data(), out.data(), at);
+      attention.push(weights, &weights_dot, at, {0.5, u_dot.data(), out.data()}, tape.get());
     }));
     adjoint_tangent.push_back(time_of([&] {
-      attention.set_adjoint_tangent(weights, weights_dot, u.data(), u_dot.data(), w.data(), w_dot.data(), 0.5,
-                                    w_dot.data(), out.data(), gradient_dot, at);
+      attention.pull_along(weights, weights_dot, at, {w.data(), w_dot.data()},
+                           {0.5, w_dot.data(), out.data()}, gradient_dot, tape.get());
     }));
     whole.push_back(rhs.back() + adjoint.back());
     product.push_back(tangent.back() + adjoint_tangent.back());

@@ -65,24 +65,24 @@ void compare(const char* name, Activation activation, int rounds) {
   const auto weights = n.template view<const T>(n.rounded.data(), &n.point.back());
   const auto along = n.template view<const T>(n.rounded_direction.data(), &n.direction.back());
   const auto gradient = n.view(n.gradient.data(), &n.gradient.back());
-  const auto kept = term.make_activations();
-  Linearisation at = term.make_linearisation();
-  term.set_rhs_linearised(weights, n.u.data(), 1, n.u.data(), n.out.data(), at);
-  term.set_adjoint_linearised(weights, n.u.data(), n.w.data(), 1, n.w.data(), n.out.data(), &gradient, at);
+  const auto kept = term.make_tape(Order::first), tape = term.make_tape(Order::second);
+  const Point at{n.u.data(), n.u_dot.data()};
+  const auto onto = [&](const std::vector<double>& base) { return Sum{1, base.data(), n.out.data()}; };
+  term.apply(weights, n.u.data(), onto(n.u), tape.get());
+  term.pull(weights, n.u.data(), n.w.data(), onto(n.w), &gradient, tape.get());
   std::vector<double> gradients, products, newton, ratios;
   for (int round = 0; round < rounds; ++round) {
     auto begin = std::clock();
-    term.set_rhs_keeping(weights, n.u.data(), 1, n.u.data(), n.out.data(), *kept);
-    term.set_adjoint_kept(weights, n.u.data(), n.w.data(), 1, n.w.data(), n.out.data(), &gradient, *kept);
+    term.apply(weights, n.u.data(), onto(n.u), kept.get());
+    term.pull(weights, n.u.data(), n.w.data(), onto(n.w), &gradient, kept.get());
     gradients.push_back(milliseconds_since(begin));
     begin = std::clock();
-    term.set_tangent(weights, along, n.u.data(), n.u_dot.data(), 1, n.u_dot.data(), n.out.data(), at);
+    term.push(weights, &along, at, onto(n.u_dot), tape.get());
     const double tangent = milliseconds_since(begin);
-    term.set_adjoint_tangent(weights, along, n.u.data(), n.u_dot.data(), n.w.data(), n.w_dot.data(), 1,
-                             n.w_dot.data(), n.out.data(), gradient, at);
+    term.pull_along(weights, along, at, {n.w.data(), n.w_dot.data()}, onto(n.w_dot), gradient, tape.get());
     products.push_back(milliseconds_since(begin));
     begin = std::clock();
-    term.set_gauss_newton(weights, n.u.data(), n.w_dot.data(), 1, n.w_dot.data(), n.out.data(), gradient, at);
+    term.pull(weights, n.u.data(), n.w_dot.data(), onto(n.w_dot), &gradient, &tape->value());
     newton.push_back(tangent + milliseconds_since(begin));
     ratios.push_back(products.back() / gradients.back());
   }

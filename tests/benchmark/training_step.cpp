@@ -47,7 +47,7 @@ class TermCase {
         gradient_(parameters_.values.size()),
         weights_(parameters_),
         term_(context_, settings),
-        kept_(term_.make_activations()),
+        kept_(term_.make_tape(Order::first)),
         u_(context_.size()),
         w_(context_.size()),
         out_(context_.size()) {
@@ -55,16 +55,15 @@ class TermCase {
     weights_.prepare(std::vector{at_});
     for (std::size_t j = 0; j < u_.size(); ++j) u_[j] = std::sin(static_cast<double>(j)), w_[j] = 1 - u_[j];
   }
-  void rhs() { term_.add_rhs(weights_.at(at_), u_.data(), 1, out_.data()); }
-  void keeping() { term_.set_rhs_keeping(weights_.at(at_), u_.data(), 1, u_.data(), out_.data(), *kept_); }
+  void rhs() { term_.apply(weights_.at(at_), u_.data(), add_to(out_.data()), nullptr); }
+  void keeping() { term_.apply(weights_.at(at_), u_.data(), {1, u_.data(), out_.data()}, kept_.get()); }
   void kept_adjoint() {
     const auto gradient = weights_.begin_gradient(at_, gradient_);
-    term_.set_adjoint_kept(weights_.at(at_), u_.data(), w_.data(), 1, w_.data(), out_.data(), &gradient,
-                           *kept_);
+    term_.pull(weights_.at(at_), u_.data(), w_.data(), {1, w_.data(), out_.data()}, &gradient, kept_.get());
   }
   void adjoint() {
     const auto gradient = weights_.begin_gradient(at_, gradient_);
-    term_.add_adjoint(weights_.at(at_), u_.data(), w_.data(), 1, out_.data(), &gradient);
+    term_.pull(weights_.at(at_), u_.data(), w_.data(), add_to(out_.data()), &gradient, nullptr);
   }
 
  private:

@@ -219,17 +219,40 @@ TEST_P(TermConformance, single_precision_kernels_agree_to_single_precision) {
   }
 }
 
-// Seam KeepsActivations: the same operations in the same order.
+// With tapes: the same operations in the same order.
 TEST_P(TermConformance, what_is_kept_serves_tangent_and_adjoint_to_the_bit) {
   if (!c.build_keeping) return;
+  for (const MeshSpec& split : splits())
+    for (const auto& build : {c.build_keeping, c.build_keeping_second}) {
+      if (!build) continue;
+      Harness term(MPI_COMM_WORLD, c, split), keeping(MPI_COMM_WORLD, c, split, build);
+      EXPECT_EQ(keeping.rhs(c.parameters, u, 0.5), term.rhs(c.parameters, u, 0.5));
+      EXPECT_EQ(keeping.tangent(c.parameters, u, v), term.tangent(c.parameters, u, v));
+      const Harness::Adjoint a = keeping.adjoint(c.parameters, u, w, 0.5),
+                             b = term.adjoint(c.parameters, u, w, 0.5);
+      EXPECT_EQ(a.u_bar, b.u_bar);
+      EXPECT_EQ(a.parameters, b.parameters);
+    }
+}
+
+// The tangent in state and weights, of all slab terms: those without second derivatives, too. Differences as
+// for the parameter gradient.
+TEST_P(TermConformance, tangent_in_the_weights_is_the_central_difference_with_and_without_tapes) {
+  if (!c.tangent_in_weights) return;
   for (const MeshSpec& split : splits()) {
-    Harness term(MPI_COMM_WORLD, c, split), keeping(MPI_COMM_WORLD, c, split, c.build_keeping);
-    EXPECT_EQ(keeping.rhs(c.parameters, u, 0.5), term.rhs(c.parameters, u, 0.5));
-    EXPECT_EQ(keeping.tangent(c.parameters, u, v), term.tangent(c.parameters, u, v));
-    const Harness::Adjoint a = keeping.adjoint(c.parameters, u, w, 0.5),
-                           b = term.adjoint(c.parameters, u, w, 0.5);
-    EXPECT_EQ(a.u_bar, b.u_bar);
-    EXPECT_EQ(a.parameters, b.parameters);
+    Harness term(MPI_COMM_WORLD, c, split);
+    const Point at{c.parameters, without_inflow(u), {}}, along{q, without_inflow(v), {}};
+    const State tangent = term.tangent(at, along, {});
+    EXPECT_EQ(term.tangent(at, along, Order::first), tangent);
+    if (c.second_derivatives) {
+      EXPECT_EQ(term.tangent(at, along, Order::second), tangent);
+    }
+    const double e = 1e-5;
+    const auto there = [&](double step) {
+      return term.rhs(sum(c.parameters, step, q), sum(at.u, step, along.u));
+    };
+    const State change = sum(there(e), -1, there(-e));
+    EXPECT_LT(norm(sum(change, -2 * e, tangent)), 1e-7 * 2 * e * norm(tangent));
   }
 }
 

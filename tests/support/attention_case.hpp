@@ -56,15 +56,16 @@ class SplitAttention {
                           double start = 0) {
     std::vector<double> out(context_.size(), start);
     const auto weights = rounded_to<T>(p.flat);
-    term_.add_rhs(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), scale, out.data());
+    term_.apply(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), add_to(out.data(), scale),
+                nullptr);
     return everyones(out);
   }
   std::vector<double> tangent(const AttentionParameters& p, const std::vector<double>& u,
                               const std::vector<double>& v, double scale = 1) {
     std::vector<double> out(context_.size(), 0.0);
     const auto weights = rounded_to<T>(p.flat);
-    term_.add_tangent(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), mine(v).data(), scale,
-                      out.data());
+    term_.push(p.view<const T>(weights.data(), &p.flat.back()), nullptr, {mine(u).data(), mine(v).data()},
+               add_to(out.data(), scale), nullptr);
     return everyones(out);
   }
   /// Returns u_bar; writes the gradient of all parameters to `gradient`.
@@ -74,8 +75,8 @@ class SplitAttention {
     gradient.assign(p.flat.size(), 0.0);
     const auto weights = rounded_to<T>(p.flat);
     const auto bars = p.view<double>(gradient.data(), &gradient.back());
-    term_.add_adjoint(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), mine(w).data(), scale,
-                      u_bar.data(), &bars);
+    term_.pull(p.view<const T>(weights.data(), &p.flat.back()), mine(u).data(), mine(w).data(),
+               add_to(u_bar.data(), scale), &bars, nullptr);
     gradient = sum_over(line_.comm(), gradient);
     return everyones(u_bar);
   }

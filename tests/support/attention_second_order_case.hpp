@@ -2,7 +2,6 @@
 
 // Attention linearised at a point, on any split of the line; vectors are global on every rank.
 
-#include "operators/second_order.hpp"
 #include "tests/support/attention_case.hpp"
 #include "tests/support/reference_attention_along.hpp"
 
@@ -31,13 +30,13 @@ class LinearisedAttention {
         w_(split.mine(at.w)),
         scale_(scale),
         nothing_(u_.size(), 0.0),
-        at_(split.term().make_linearisation()) {
+        tape_(split.term().make_tape(Order::second)) {
     std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0),
         sums(weights_.size(), 0.0);  // overwritten
     const auto bars = p_.template view<double>(sums.data(), &sums.back());
-    split.term().set_rhs_linearised(weights(), u_.data(), scale, nothing_.data(), out.data(), at_);
-    split.term().set_adjoint_linearised(weights(), u_.data(), w_.data(), scale, nothing_.data(), u_bar.data(),
-                                        &bars, at_);
+    split.term().apply(weights(), u_.data(), {scale, nothing_.data(), out.data()}, tape_.get());
+    split.term().pull(weights(), u_.data(), w_.data(), {scale, nothing_.data(), u_bar.data()}, &bars,
+                      tape_.get());
     value = gathered(out, u_bar, sums);
   }
   /// The variation of the sweep; of its output alone and J^T w' for products with the Gauss-Newton matrix.
@@ -45,7 +44,7 @@ class LinearisedAttention {
   AttentionSweep gauss_newton(const AttentionPoint& direction) {
     return product(direction, Kind::gauss_newton);
   }
-  std::size_t bytes() const { return at_.bytes(); }
+  std::size_t bytes() const { return tape_->bytes(); }
 
   AttentionSweep value;
 
@@ -62,14 +61,14 @@ class LinearisedAttention {
     const auto u_dot = split_.mine(direction.u), w_dot = split_.mine(direction.w);
     std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0), sums(flat.size(), 0.0);
     const auto bars = p_.template view<double>(sums.data(), &sums.back());
-    split_.term().set_tangent(weights(), weights_dot, u_.data(), u_dot.data(), scale_, nothing_.data(),
-                              out.data(), at_);
+    const fluxformer::Point at{u_.data(), u_dot.data()};
+    const Sum u_bar_dot{scale_, nothing_.data(), u_bar.data()};
+    split_.term().push(weights(), &weights_dot, at, {scale_, nothing_.data(), out.data()}, tape_.get());
     if (kind == Kind::hessian)
-      split_.term().set_adjoint_tangent(weights(), weights_dot, u_.data(), u_dot.data(), w_.data(),
-                                        w_dot.data(), scale_, nothing_.data(), u_bar.data(), bars, at_);
+      split_.term().pull_along(weights(), weights_dot, at, {w_.data(), w_dot.data()}, u_bar_dot, bars,
+                               tape_.get());
     else
-      split_.term().set_gauss_newton(weights(), u_.data(), w_dot.data(), scale_, nothing_.data(),
-                                     u_bar.data(), bars, at_);
+      split_.term().pull(weights(), u_.data(), w_dot.data(), u_bar_dot, &bars, &tape_->value());
     return gathered(out, u_bar, sums);
   }
 
@@ -80,7 +79,7 @@ class LinearisedAttention {
   std::vector<double> u_, w_;
   double scale_;
   std::vector<double> nothing_;
-  Linearisation at_;
+  std::unique_ptr<TermTape> tape_;
 };
 
 }  // namespace fluxformer::test

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,12 +34,14 @@ CellWeights<T> cell_weights(const std::vector<T>& parameters, const std::vector<
           }};
 }
 
-/// Collective over the token line; ranks of a line hold the same cells.
+/// Collective over the token line; ranks of a line hold the same cells. With tapes, tangent and adjoint fill
+/// those of all cells before they read that of the first.
 template <class T>
 class CellTerm final : public Term {
  public:
-  /// `term` is borrowed.
-  CellTerm(SlabTerm<T>& term, CellWeights<T> weights) : term_(term), weights_(std::move(weights)) {}
+  /// `term` is borrowed; `tapes`: the order of its tapes, or none.
+  CellTerm(SlabTerm<T>& term, CellWeights<T> weights, std::optional<Order> tapes = {})
+      : term_(term), weights_(std::move(weights)), tapes_(tapes) {}
 
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
@@ -48,35 +51,15 @@ class CellTerm final : public Term {
   TermText text() const override { return {"a slab term"}; }
 
  private:
+  std::unique_ptr<TermTape> make_tape() const { return tapes_ ? term_.make_tape(*tapes_) : nullptr; }
+  /// The tape of each cell, filled; null without tapes.
+  std::vector<std::unique_ptr<TermTape>> keep(const Column<const double>& u, CellRange cells);
   SlabTerm<T>& term_;
   CellWeights<T> weights_;
-};
-
-/// Evaluates a term through KeepsActivations. Tangent and adjoint store the activations of all cells before
-/// they read those of the first.
-template <class T>
-class KeptCellTerm final : public Term {
- public:
-  /// `Branch` is a slab term that keeps activations; borrowed.
-  template <class Branch>
-  KeptCellTerm(Branch& term, CellWeights<T> weights) : term_(term), weights_(std::move(weights)) {}
-
-  void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
-  void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
-                   const Column<double>& out) override;
-  void add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
-                   const Column<double>& u_bar, std::span<double> parameters) override;
-  TermText text() const override { return {"a slab term"}; }
-
- private:
-  std::vector<std::unique_ptr<TermTape>> keep(const Column<const double>& u, CellRange cells);
-  KeepsActivations<T>& term_;
-  CellWeights<T> weights_;
+  std::optional<Order> tapes_;
 };
 
 extern template class CellTerm<float>;
 extern template class CellTerm<double>;
-extern template class KeptCellTerm<float>;
-extern template class KeptCellTerm<double>;
 
 }  // namespace fluxformer

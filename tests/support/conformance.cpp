@@ -58,6 +58,12 @@ VecHandle Harness::scatter(const State& global) const {
   return vector;
 }
 
+State Harness::local(const State& global) const {
+  const VecHandle vector = scatter(global);
+  const ReadArray owned(vector);
+  return State(owned.values, owned.values + mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()));
+}
+
 State Harness::gather(const double* owned, const double* inflow_slab) const {
   State global(case_.size(), 0.0);
   const std::size_t slab = mesh_.slab_size();
@@ -135,11 +141,6 @@ Harness::Adjoint Harness::adjoint(const State& p, const State& u, const State& w
 
 Products Harness::products(const TermCase::SecondOrderCalls& calls, const Point& at, const Point& along,
                            Base base) {
-  const auto local = [&](const State& global) {
-    const VecHandle vector = scatter(global);
-    const ReadArray owned(vector);
-    return State(owned.values, owned.values + mesh_.slab_size() * static_cast<std::size_t>(mesh_.cells()));
-  };
   Products all = calls(context_, mesh_.first_cell(), {at.parameters, local(at.u), local(at.w)},
                        {along.parameters, local(along.u), local(along.w)}, conformance_scale, base);
   for (State* state : {&all.value, &all.u_bar, &all.tangent, &all.u_bar_dot, &all.newton_bar})
@@ -147,6 +148,12 @@ Products Harness::products(const TermCase::SecondOrderCalls& calls, const Point&
   for (State* gradient : {&all.gradient, &all.gradient_dot, &all.newton_gradient})
     *gradient = sum_over(mesh_.comm(), std::move(*gradient));
   return all;
+}
+
+State Harness::tangent(const Point& at, const Point& along, std::optional<Order> tapes) {
+  const State owned = case_.tangent_in_weights(context_, mesh_.first_cell(), {at.parameters, local(at.u), {}},
+                                               {along.parameters, local(along.u), {}}, tapes);
+  return gather(owned.data(), nullptr);
 }
 
 std::optional<State> Harness::diagonal(const State& p, double scale, double start) {

@@ -31,19 +31,24 @@ struct TermCase {
   using Build = std::function<BuiltTerm(const Mesh&, const SlabContext&, const State& parameters)>;
   using Reference = std::function<State(const State& parameters, const State& u)>;
 
-  /// States: of this rank's cells, from number `first_cell` on.
+  /// A slab term, called directly. States: of this rank's cells, from number `first_cell` on.
   using SecondOrderCalls = std::function<Products(const SlabContext&, int first_cell, const Point& at,
                                                   const Point& along, double scale, Base base)>;
+  using TangentCalls = std::function<State(const SlabContext&, int first_cell, const Point& at,
+                                           const Point& along, std::optional<Order> tapes)>;
 
   std::string name;
   MeshSpec lattice = {};
   TokenMask mask = {};
-  State parameters = {};     ///< all cells in order; empty: none
-  Build build = {};          ///< in double
-  Build build_single = {};   ///< kernels in float; may be empty
-  Build build_scaled = {};   ///< the term times `scale`; may be empty
-  Build build_keeping = {};  ///< through KeepsActivations; empty if the term does not have it
-  /// Through SecondOrder, in double and in float; empty if the term does not have it.
+  State parameters = {};           ///< all cells in order; empty: none
+  Build build = {};                ///< in double
+  Build build_single = {};         ///< kernels in float; may be empty
+  Build build_scaled = {};         ///< the term times `scale`; may be empty
+  bool second_derivatives = true;  ///< false: a slab term that refuses tapes of second order
+  /// With tapes of first order, and of second order (empty without second derivatives); slab terms only.
+  Build build_keeping = {}, build_keeping_second = {};
+  TangentCalls tangent_in_weights = {};  ///< the tangent in state and weights; slab terms only
+  /// With tapes of second order, in double and in float; slab terms only.
   SecondOrderCalls second_order = {}, second_order_single = {};
   Reference reference = {};     ///< naive
   bool compare_padding = true;  ///< whether values in padded rows are defined
@@ -78,6 +83,8 @@ class Harness {
   /// Results of one of the case's SecondOrderCalls, times conformance_scale; 0 in cell 0.
   Products products(const TermCase::SecondOrderCalls& calls, const Point& at, const Point& along,
                     Base base = Base::zero);
+  /// The tangent in state and weights, with nothing kept or from tapes of this order; 0 in cell 0.
+  State tangent(const Point& at, const Point& along, std::optional<Order> tapes);
   /// start + scale * diagonal in cells 1..M, 0 in cell 0; empty if the term is not an ImplicitTerm.
   std::optional<State> diagonal(const State& p, double scale, double start);
   /// Step limit that the term reports on this rank.
@@ -89,6 +96,8 @@ class Harness {
   template <class Apply>
   State through(const State& p, const State& u, const State* v, double start, Apply&& apply);
   VecHandle scatter(const State& global) const;
+  /// The numbers of this rank's cells.
+  State local(const State& global) const;
   State inflow(const State& global) const;
   State gather(const double* owned, const double* inflow) const;
   std::size_t global_index(int cell, std::size_t local) const;

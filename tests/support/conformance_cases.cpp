@@ -1,6 +1,6 @@
 // Every operator, in all its settings, as a case of the conformance suite.
 
-#include <type_traits>
+#include <optional>
 
 #include "base/random.hpp"
 #include "docs/examples/own_term/token_drift.hpp"
@@ -23,19 +23,26 @@ template <class T>
 class Scaled final : public SlabTerm<T> {
  public:
   Scaled(std::shared_ptr<SlabTerm<T>> term, double scale) : term_(std::move(term)), scale_(scale) {}
-  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override {
-    term_->add_rhs(weights, u, scale * scale_, out);
+  std::unique_ptr<TermTape> make_tape(Order upto) const override { return term_->make_tape(upto); }
+  void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override {
+    term_->apply(theta, u, scaled(out), tape);
   }
-  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                   double* out) override {
-    term_->add_tangent(weights, u, v, scale * scale_, out);
+  void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, fluxformer::Point at,
+            Sum out, TermTape* tape) override {
+    term_->push(theta, theta_dot, at, scaled(out), tape);
   }
-  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                   double* u_bar, const LayerWeights<double>* gradient) override {
-    term_->add_adjoint(weights, u, w, scale * scale_, u_bar, gradient);
+  void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+            const LayerWeights<double>* gradient, TermTape* tape) override {
+    term_->pull(theta, u, w, scaled(u_bar), gradient, tape);
+  }
+  void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
+                  fluxformer::Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  TermTape* tape) override {
+    term_->pull_along(theta, theta_dot, at, w, scaled(u_bar_dot), gradient_dot, tape);
   }
 
  private:
+  Sum scaled(Sum sum) const { return {sum.scale * scale_, sum.base, sum.out}; }
   std::shared_ptr<SlabTerm<T>> term_;
   double scale_;
 };
@@ -52,12 +59,8 @@ struct Owned {
 /// How a case calls its slab term.
 struct Calls {
   double scale = 1;
-  bool keeping = false;  ///< through KeepsActivations
+  std::optional<Order> tapes = {};  ///< nothing: it keeps none
 };
-
-/// Whether what `make` makes has an optional seam.
-template <class Seam, class Made>
-inline constexpr bool has = std::is_base_of_v<Seam, std::remove_cvref_t<Made>>;
 
 /// `make`.operator()<T>(context) makes the slab term, shared; `views`(base, coefficients) lays out the
 /// parameters of one cell.
@@ -72,25 +75,46 @@ TermCase::Build builder(Make make, Views views, std::size_t per_cell, Calls call
     owned->term = made;
     if (calls.scale != 1) owned->term = std::make_shared<Scaled<T>>(made, calls.scale);
     const CellWeights<T> weights = cell_weights(owned->weights, owned->coefficients, views, per_cell);
-    std::unique_ptr<Term> term;
-    if constexpr (has<KeepsActivations<T>, decltype(*made)>)
-      if (calls.keeping) term = std::make_unique<KeptCellTerm<T>>(*made, weights);
-    if (term == nullptr) term = std::make_unique<CellTerm<T>>(*owned->term, weights);
+    auto term = std::make_unique<CellTerm<T>>(*owned->term, weights, calls.tapes);
     return {std::move(owned), std::move(term)};
   };
 }
 
-/// A term evaluated through SecondOrder.
+/// A slab term with the parameters of all cells, and those of a direction.
+template <class T, class Make, class Views>
+struct Varied {
+  Varied(Make make, Views views, std::size_t per_cell, const SlabContext& context, const Point& at,
+         const Point& along)
+      : numbers(at.parameters.begin(), at.parameters.end()),
+        numbers_dot(along.parameters.begin(), along.parameters.end()),
+        term(make.template operator()<T>(context)),
+        weights(cell_weights(numbers, at.parameters, views, per_cell)),
+        weights_dot(cell_weights(numbers_dot, along.parameters, views, per_cell)) {}
+
+  std::vector<T> numbers, numbers_dot;
+  std::shared_ptr<SlabTerm<T>> term;
+  CellWeights<T> weights, weights_dot;
+};
+
+/// A term with tapes of second order.
 template <class T, class Make, class Views>
 TermCase::SecondOrderCalls second_order(Make make, Views views, std::size_t per_cell) {
   return [=](const SlabContext& context, int first_cell, const Point& at, const Point& along, double scale,
              Base base) {
-    const std::vector<T> weights(at.parameters.begin(), at.parameters.end()),
-        weights_dot(along.parameters.begin(), along.parameters.end());
-    return products<T>(*make.template operator()<T>(context),
-                       cell_weights(weights, at.parameters, views, per_cell),
-                       cell_weights(weights_dot, along.parameters, views, per_cell), first_cell,
-                       context.size(), at, along, scale, base);
+    const Varied<T, Make, Views> of(make, views, per_cell, context, at, along);
+    return ProductCalls<T>(*of.term, of.weights, first_cell, context.size(), at, scale, base)
+        .along(of.weights_dot, along);
+  };
+}
+
+/// The tangent of a term in state and weights.
+template <class Make, class Views>
+TermCase::TangentCalls tangent_in_weights(Make make, Views views, std::size_t per_cell) {
+  return [=](const SlabContext& context, int first_cell, const Point& at, const Point& along,
+             std::optional<Order> tapes) {
+    const Varied<double, Make, Views> of(make, views, per_cell, context, at, along);
+    return ProductCalls<double>(*of.term, of.weights, first_cell, context.size(), at, 1, Base::zero)
+        .tangent(of.weights_dot, along, tapes);
   };
 }
 
@@ -123,13 +147,12 @@ TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Ref
   c.build = builder<double>(make, views, per_cell, {});
   c.build_scaled = builder<double>(make, views, per_cell, {.scale = conformance_scale});
   c.build_single = builder<float>(make, views, per_cell, {});
-  using Made = decltype(*make.template operator()<double>(std::declval<const SlabContext&>()));
-  if constexpr (has<KeepsActivations<double>, Made>)
-    c.build_keeping = builder<double>(make, views, per_cell, {.keeping = true});
-  if constexpr (has<SecondOrder<double>, Made>) {
-    c.second_order = second_order<double>(make, views, per_cell);
-    c.second_order_single = second_order<float>(make, views, per_cell);
-  }
+  c.build_keeping = builder<double>(make, views, per_cell, {.tapes = Order::first});
+  if (c.second_derivatives)
+    c.build_keeping_second = builder<double>(make, views, per_cell, {.tapes = Order::second});
+  c.tangent_in_weights = tangent_in_weights(make, views, per_cell);
+  c.second_order = second_order<double>(make, views, per_cell);
+  c.second_order_single = second_order<float>(make, views, per_cell);
   c.reference = [=, tokens = tokens_of(c), slab = c.slab()](const State& p, const State& u) {
     std::vector<naive::Slab> slabs = slabs_of(u, slab);
     for (std::size_t cell = 1; cell < slabs.size(); ++cell) {
@@ -162,18 +185,15 @@ TermCase diffusion(std::string name, MeshSpec mesh, bool per_channel, std::vecto
       naive::token_diffusion);
 }
 
-TermCase attention(std::string name, AttentionSettings settings, TokenMask mask = {},
-                   MeshSpec mesh = lattice()) {
-  TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
-  c.mask = std::move(mask);
+/// An attention; `make` makes it, possibly wrapped in dropout; `reference` is its value.
+template <class Make, class Reference>
+TermCase attention_case(TermCase c, const AttentionSettings& settings, Make make, Reference reference) {
   // Sinkhorn balances rows and columns of real tokens; padded rows are unspecified.
   c.compare_padding = settings.normalisation != Normalisation::sinkhorn;
-  const std::size_t d = static_cast<std::size_t>(mesh.width), per_cell = 4 * d * d + 6 * d + 1;
+  c.second_derivatives = settings.normalisation != Normalisation::sinkhorn && settings.kernel == Kernel::dot;
+  const std::size_t d = static_cast<std::size_t>(c.lattice.width), per_cell = 4 * d * d + 6 * d + 1;
   return slab_case(
-      c, per_cell,
-      [settings]<class T>(const SlabContext& context) {
-        return std::make_shared<Attention<T>>(context, settings);
-      },
+      std::move(c), per_cell, make,
       [d]<class P, class C>(P* p, C* coefficients) {
         LayerWeights<P> weights;
         P* const matrices = p + 2 * d;
@@ -182,6 +202,18 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
         auto* const alpha = coefficients + 4 * d * d + 6 * d;
         weights.attention = {p, p + d, matrices, b_qkv, w_o, w_o + d * d, alpha, norm_eps};
         return weights;
+      },
+      reference);
+}
+
+TermCase attention(std::string name, AttentionSettings settings, TokenMask mask = {},
+                   MeshSpec mesh = lattice()) {
+  TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
+  c.mask = std::move(mask);
+  return attention_case(
+      c, settings,
+      [settings]<class T>(const SlabContext& context) {
+        return std::make_shared<Attention<T>>(context, settings);
       },
       [settings](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
         return naive::attention(tokens, settings, weights, u);
@@ -216,35 +248,62 @@ TermCase reaction(std::string name, ReactionSettings settings) {
       });
 }
 
-/// A reaction whose value passes through dropout.
-template <class T>
+/// A term whose value passes through dropout, in layer 2.
+template <class T, class Inner>
 struct Dropped {
-  Dropped(const SlabContext& shared, const Dropout& dropout, const ReactionSettings& settings)
-      : context(shared), reaction(context, settings), term(reaction, context, layer, 1) {
+  template <class Settings>
+  Dropped(const SlabContext& shared, const Dropout& dropout, const Settings& settings, int which)
+      : context(shared), inner(context, settings), term(inner, context, layer, which) {
     context.dropout = &dropout;
   }
   SlabContext context;
   int layer = 2;
-  Reaction<T> reaction;
+  Inner inner;
   DroppedTerm<T> term;
 };
 
-TermCase dropped_reaction() {
-  const ReactionSettings settings{.hidden = 5};
+constexpr int attention_mask = 0, reaction_mask = 1;
+
+std::shared_ptr<Dropout> dropout_of_two_samples() {
   const auto dropout = std::make_shared<Dropout>(0.3, 7);
   dropout->set_keys({31, 32});
+  return dropout;
+}
+
+naive::Slab dropped(const naive::Tokens& tokens, const Dropout& dropout, int which, naive::Slab value) {
+  const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens.x, tokens.y);
+  dropout.apply({.line = &line, .samples = tokens.samples, .width = tokens.width}, 4 * 2 + which,
+                value.data());
+  return value;
+}
+
+TermCase dropped_reaction() {
+  const ReactionSettings settings{.hidden = 5};
+  const auto dropout = dropout_of_two_samples();
   return reaction_case(
       {.name = "reaction_under_dropout", .lattice = lattice()}, false,
       [=]<class T>(const SlabContext& context) {
-        const auto owner = std::make_shared<Dropped<T>>(context, *dropout, settings);
+        const auto owner =
+            std::make_shared<Dropped<T, Reaction<T>>>(context, *dropout, settings, reaction_mask);
         return std::shared_ptr<DroppedTerm<T>>(owner, &owner->term);
       },
       [=](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
-        const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens.x, tokens.y);
-        auto value = naive::reaction(tokens, settings, weights, u);
-        dropout->apply({.line = &line, .samples = tokens.samples, .width = tokens.width}, 4 * 2 + 1,
-                       value.data());
-        return value;
+        return dropped(tokens, *dropout, reaction_mask, naive::reaction(tokens, settings, weights, u));
+      });
+}
+
+TermCase dropped_attention() {
+  const AttentionSettings settings{.heads = 2};
+  const auto dropout = dropout_of_two_samples();
+  return attention_case(
+      {.name = "attention_under_dropout", .lattice = lattice()}, settings,
+      [=]<class T>(const SlabContext& context) {
+        const auto owner =
+            std::make_shared<Dropped<T, Attention<T>>>(context, *dropout, settings, attention_mask);
+        return std::shared_ptr<DroppedTerm<T>>(owner, &owner->term);
+      },
+      [=](const naive::Tokens& tokens, const naive::Weights& weights, const naive::Slab& u) {
+        return dropped(tokens, *dropout, attention_mask, naive::attention(tokens, settings, weights, u));
       });
 }
 
@@ -343,6 +402,7 @@ std::vector<TermCase> every_term() {
       reaction("no_norm", {.layer_norm = false}),
       reaction("first_half", {.first_half = true}),
       dropped_reaction(),
+      dropped_attention(),
   };
   return cases;
 }

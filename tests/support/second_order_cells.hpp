@@ -1,12 +1,13 @@
 #pragma once
 
-// A slab term through its seam SecondOrder, on all depth cells of a rank.
+// A slab term with tapes of second order, on all depth cells of a rank.
 
-#include <algorithm>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "operators/second_order.hpp"
+#include "operators/slab_term.hpp"
 #include "tests/support/cell_term.hpp"
 
 namespace fluxformer::test {
@@ -26,54 +27,102 @@ struct Products {
   std::vector<double> newton_bar, newton_gradient;
 };
 
-/// `scale` times the term at a point and along a direction, in the cells of u and w, each a slab. All cells
-/// are evaluated before any is used; another direction comes first. Collective over the token line.
+/// `scale` times a term with its derivatives, in the cells of a point's u and w, each a slab.
 template <class T>
-Products products(SecondOrder<T>& term, const CellWeights<T>& weights, const CellWeights<T>& weights_dot,
-                  int first_cell, std::size_t slab, const Point& at, const Point& along, double scale,
-                  Base base) {
-  const std::size_t size = at.u.size(), cells = size / slab;
-  const Point other{along.parameters, along.w, along.u};
-  std::vector<Linearisation> kept;
-  for (std::size_t k = 0; k < cells; ++k) kept.push_back(term.make_linearisation());
-  /// Fills `out` from `vector`: body(cell, offset, base, out, gradient, kept).
-  const auto in_all_cells = [&](const std::vector<double>& vector, std::vector<double>& out,
-                                std::vector<double>* gradient, auto&& body) {
-    out.assign(size, base == Base::zero ? 0.0 : 7.0);
-    if (base == Base::result) out = vector;
-    if (gradient != nullptr) gradient->assign(at.parameters.size(), 0.0);
-    for (std::size_t k = 0; k < cells; ++k) {
-      const int cell = first_cell + static_cast<int>(k);
-      const auto bar = gradient != nullptr ? weights.gradient(cell, *gradient) : LayerWeights<double>{};
-      const std::size_t begin = k * slab;
-      body(cell, begin, (base == Base::vector ? vector.data() : out.data()) + begin, out.data() + begin, bar,
-           kept[k]);
-    }
-  };
-  Products all;
-  in_all_cells(at.u, all.value, nullptr, [&](int cell, auto i, auto* from, auto* out, auto&, auto& keep) {
-    term.set_rhs_linearised(weights.of(cell), &at.u[i], scale, from, out, keep);
-  });
-  in_all_cells(at.w, all.u_bar, &all.gradient,
-               [&](int cell, auto i, auto* from, auto* out, const auto& bar, auto& keep) {
-                 term.set_adjoint_linearised(weights.of(cell), &at.u[i], &at.w[i], scale, from, out, &bar,
-                                             keep);
-               });
-  for (const Point* v : {&other, &along}) {
-    in_all_cells(v->u, all.tangent, nullptr, [&](int cell, auto i, auto* from, auto* out, auto&, auto& keep) {
-      term.set_tangent(weights.of(cell), weights_dot.of(cell), &at.u[i], &v->u[i], scale, from, out, keep);
+class ProductCalls {
+ public:
+  /// All are borrowed.
+  ProductCalls(SlabTerm<T>& term, const CellWeights<T>& weights, int first_cell, std::size_t slab,
+               const Point& at, double scale, Base base)
+      : term_(term),
+        weights_(weights),
+        first_cell_(first_cell),
+        slab_(slab),
+        at_(at),
+        scale_(scale),
+        base_(base) {}
+
+  /// The products along a direction, whose weights are weights_dot. All cells are evaluated before any is
+  /// used; another direction comes first, and products of both kinds take turns. Collective over the token
+  /// line.
+  Products along(const CellWeights<T>& weights_dot, const Point& along) {
+    std::vector<std::unique_ptr<TermTape>> tapes;
+    for (std::size_t i = 0; i < at_.u.size(); i += slab_) tapes.push_back(term_.make_tape(Order::second));
+    const Point other{along.parameters, along.w, along.u};
+    Products all;
+    in_all_cells(at_.u, all.value, nullptr, [&](const Cell& c) {
+      term_.apply(weights_.of(c.number), &at_.u[c.begin], c.out, tapes[c.index].get());
     });
-    in_all_cells(v->w, all.u_bar_dot, &all.gradient_dot,
-                 [&](int cell, auto i, auto* from, auto* out, const auto& bar, auto& keep) {
-                   term.set_adjoint_tangent(weights.of(cell), weights_dot.of(cell), &at.u[i], &v->u[i],
-                                            &at.w[i], &v->w[i], scale, from, out, bar, keep);
-                 });
+    in_all_cells(at_.w, all.u_bar, &all.gradient, [&](const Cell& c) {
+      term_.pull(weights_.of(c.number), &at_.u[c.begin], &at_.w[c.begin], c.out, &c.gradient,
+                 tapes[c.index].get());
+    });
+    for (const Point* v : {&other, &along}) {
+      in_all_cells(v->u, all.tangent, nullptr, [&](const Cell& c) {
+        const auto dot = weights_dot.of(c.number);
+        term_.push(weights_.of(c.number), &dot, {&at_.u[c.begin], &v->u[c.begin]}, c.out,
+                   tapes[c.index].get());
+      });
+      in_all_cells(v->w, all.newton_bar, &all.newton_gradient, [&](const Cell& c) {
+        auto* const tape = tapes[c.index].get();
+        term_.pull(weights_.of(c.number), &at_.u[c.begin], &v->w[c.begin], c.out, &c.gradient,
+                   tape != nullptr ? &tape->value() : nullptr);
+      });
+      in_all_cells(v->w, all.u_bar_dot, &all.gradient_dot, [&](const Cell& c) {
+        term_.pull_along(weights_.of(c.number), weights_dot.of(c.number), {&at_.u[c.begin], &v->u[c.begin]},
+                         {&at_.w[c.begin], &v->w[c.begin]}, c.out, c.gradient, tapes[c.index].get());
+      });
+    }
+    return all;
   }
-  in_all_cells(along.w, all.newton_bar, &all.newton_gradient,
-               [&](int cell, auto i, auto* from, auto* out, const auto& bar, auto& keep) {
-                 term.set_gauss_newton(weights.of(cell), &at.u[i], &along.w[i], scale, from, out, bar, keep);
-               });
-  return all;
-}
+  /// The tangent along weights and state, with nothing kept or from tapes of this order.
+  std::vector<double> tangent(const CellWeights<T>& weights_dot, const Point& along,
+                              std::optional<Order> order) {
+    std::vector<double> result, value(slab_);
+    in_all_cells(along.u, result, nullptr, [&](const Cell& c) {
+      const auto dot = weights_dot.of(c.number);
+      const double* const u = &at_.u[c.begin];
+      const auto tape = order ? term_.make_tape(*order) : nullptr;
+      if (tape != nullptr) term_.apply(weights_.of(c.number), u, {1, u, value.data()}, tape.get());
+      term_.push(weights_.of(c.number), &dot, {u, &along.u[c.begin]}, c.out, tape.get());
+    });
+    return result;
+  }
+
+ private:
+  /// A cell that is being computed: its number, its place, and where its results go.
+  struct Cell {
+    int number;
+    std::size_t index, begin;
+    Sum out;
+    LayerWeights<double> gradient;
+  };
+  /// Fills `out` from `vector`, which the base may be, cell by cell.
+  template <class Body>
+  void in_all_cells(const std::vector<double>& vector, std::vector<double>& out,
+                    std::vector<double>* gradient, Body&& body) {
+    out.assign(vector.size(), base_ == Base::zero ? 0.0 : 7.0);
+    if (base_ == Base::result) out = vector;
+    if (gradient != nullptr) gradient->assign(at_.parameters.size(), 0.0);
+    for (std::size_t begin = 0; begin < vector.size(); begin += slab_) {
+      const std::size_t index = begin / slab_;
+      const int number = first_cell_ + static_cast<int>(index);
+      const double* const base = (base_ == Base::vector ? vector.data() : out.data()) + begin;
+      body({number,
+            index,
+            begin,
+            {scale_, base, out.data() + begin},
+            gradient != nullptr ? weights_.gradient(number, *gradient) : LayerWeights<double>{}});
+    }
+  }
+
+  SlabTerm<T>& term_;
+  const CellWeights<T>& weights_;
+  int first_cell_;
+  std::size_t slab_;
+  const Point& at_;
+  double scale_;
+  Base base_;
+};
 
 }  // namespace fluxformer::test

@@ -7,10 +7,9 @@
 namespace fluxformer {
 namespace {
 
-SecondOrder<double>& second_order(SlabTerm<double>* term) {
-  auto* const seam = dynamic_cast<SecondOrder<double>*>(term);
-  if (seam == nullptr) throw BadInput("Hessian products are not defined for a term of this model");
-  return *seam;
+/// The part of the value, for calls that leave the rest alone.
+TermTape* value_of(const std::unique_ptr<TermTape>& tape) {
+  return tape != nullptr ? &tape->value() : nullptr;
 }
 
 /// base, or `result` set to zero.
@@ -36,9 +35,10 @@ LinearisedMap::LinearisedMap(const Parameters& parameters, const Parameters& dir
       sum_bar_(context.size()),
       other_(context.size()) {
   spec_.validate();
+  if (context.dropout != nullptr) throw BadInput("Hessian products are not defined for dropout");
   // A term without a second derivative is refused here rather than in the first pass.
   for (const auto& sub : sub_layers_)
-    for (auto* const term : sub.terms) (void)second_order(term).make_linearisation();
+    for (auto* const term : sub.terms) (void)term->make_tape(Order::second);
 }
 
 void LinearisedMap::prepare(std::span<const DepthPoint> points) {
@@ -57,8 +57,7 @@ void LinearisedMap::make_room(CellTape& tape, double h) {
     for (auto& stage : mine.stages) {
       const bool half = stages() > 1 && &stage == &mine.stages.front();
       stage.scale = sub_layers_[j].fraction * h * (half ? 0.5 : 1.0);
-      for (auto* const term : sub_layers_[j].terms)
-        stage.parts.push_back(second_order(term).make_linearisation());
+      for (auto* const term : sub_layers_[j].terms) stage.parts.push_back(term->make_tape(Order::second));
     }
   }
 }
@@ -67,7 +66,7 @@ void LinearisedMap::add_terms(const SubLayer<double>& sub, SubLayerStage& stage,
                               const double* base, double* result, const TermCall& apply) {
   for (Index k = 0; k < std::ssize(sub.terms); ++k) {
     // The first term reads the base, the others add to the result.
-    apply(second_order(sub.terms[k]), stage, k, vector, base, result);
+    apply(*sub.terms[k], stage, k, vector, base, result);
     base = result;
   }
 }
@@ -136,7 +135,7 @@ void LinearisedMap::forward(const DepthPoint& at, double h, const double* u, dou
     if (normalised) mine.sum.resize(context_.size());
     push(sub, mine, &SubLayerStage::input, from, normalised ? mine.sum.data() : to,
          [&theta](auto& term, auto& stage, Index k, const double* x, const double* base, double* result) {
-           term.set_rhs_linearised(theta, x, stage.scale, base, result, stage.parts[k]);
+           term.apply(theta, x, {stage.scale, base, result}, stage.parts[k].get());
          });
     if (normalised) norm_.apply(sub.after, theta, mine.sum.data(), to);
     from = to;
@@ -159,8 +158,7 @@ void LinearisedMap::backward(const DepthPoint& at, const double* w, double* u_ba
       [&](auto& term, SubLayerStage& stage, Index k, const double* seed, const double* base, double* result) {
         // All terms of an evaluation have the same adjoint w.
         if (k == 0) stage.seed.assign(seed, seed + size);
-        term.set_adjoint_linearised(theta, stage.input.data(), seed, stage.scale, base, result, &bar,
-                                    stage.parts[k]);
+        term.pull(theta, stage.input.data(), seed, {stage.scale, base, result}, &bar, stage.parts[k].get());
       });
   weights_.finish_gradient(at, gradient);
 }
@@ -179,8 +177,8 @@ void LinearisedMap::tangent(const DepthPoint& at, const double* u_dot, double* v
     if (normalised) mine.sum_dot.resize(context_.size());
     push(sub, mine, &SubLayerStage::input_dot, from, normalised ? mine.sum_dot.data() : to,
          [&](auto& term, auto& stage, Index k, const double* x_dot, const double* base, double* result) {
-           term.set_tangent(theta, theta_dot, stage.input.data(), x_dot, stage.scale, base, result,
-                            stage.parts[k]);
+           term.push(theta, &theta_dot, {stage.input.data(), x_dot}, {stage.scale, base, result},
+                     stage.parts[k].get());
          });
     if (normalised) norm_.full_tangent(sub.after, theta, theta_dot, mine.sum.data(), mine.sum_dot.data(), to);
     from = to;
@@ -203,9 +201,9 @@ void LinearisedMap::backward_tangent(const DepthPoint& at, const double* w_dot, 
       },
       [&](auto& term, SubLayerStage& stage, Index k, const double* seed_dot, const double* base,
           double* result) {
-        term.set_adjoint_tangent(theta, theta_dot, stage.input.data(), stage.input_dot.data(),
-                                 stage.seed.data(), seed_dot, stage.scale, base, result, bar_dot,
-                                 stage.parts[k]);
+        term.pull_along(theta, theta_dot, {stage.input.data(), stage.input_dot.data()},
+                        {stage.seed.data(), seed_dot}, {stage.scale, base, result}, bar_dot,
+                        stage.parts[k].get());
       });
   weights_.finish_gradient(at, gradient_dot);
 }
@@ -223,8 +221,8 @@ void LinearisedMap::gauss_newton(const DepthPoint& at, const double* w_dot, doub
       },
       [&](auto& term, SubLayerStage& stage, Index k, const double* seed_dot, const double* base,
           double* result) {
-        term.set_gauss_newton(theta, stage.input.data(), seed_dot, stage.scale, base, result, bar_dot,
-                              stage.parts[k]);
+        term.pull(theta, stage.input.data(), seed_dot, {stage.scale, base, result}, &bar_dot,
+                  value_of(stage.parts[k]));
       });
   weights_.finish_gradient(at, gradient_dot);
 }
@@ -235,7 +233,7 @@ std::size_t CellTape::bytes() const {
     numbers += sub.sum.capacity() + sub.sum_dot.capacity() + sub.result_bar.capacity();
     for (const auto& stage : sub.stages) {
       numbers += stage.input.capacity() + stage.seed.capacity() + stage.input_dot.capacity();
-      for (const auto& part : stage.parts) total += part.bytes();
+      for (const auto& part : stage.parts) total += part != nullptr ? part->bytes() : 0;
     }
   }
   return total + numbers * sizeof(double);

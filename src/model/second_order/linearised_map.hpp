@@ -2,7 +2,7 @@
 
 // The layer map G_s(u; h) of one depth cell, linearised at one (theta, u, w): tangents in state and
 // parameters, and the tangent of its adjoint (docs/model.md section 9). The part of the terms is in
-// operators/second_order.hpp.
+// operators/slab_term.hpp.
 
 #include <cstddef>
 #include <functional>
@@ -13,7 +13,6 @@
 #include "model/depth_weights.hpp"
 #include "model/slab/slab_norm.hpp"
 #include "model/slab/slab_terms.hpp"
-#include "operators/second_order.hpp"
 
 namespace fluxformer {
 
@@ -21,10 +20,10 @@ namespace fluxformer {
 /// the midpoint rule.
 struct SubLayerStage {
   double scale = 0;
-  std::vector<double> input;         ///< u, the argument of the terms
-  std::vector<double> seed;          ///< w, the adjoint of the result
-  std::vector<double> input_dot;     ///< u_dot along the direction
-  std::vector<Linearisation> parts;  ///< tape of each term
+  std::vector<double> input;                     ///< u, the argument of the terms
+  std::vector<double> seed;                      ///< w, the adjoint of the result
+  std::vector<double> input_dot;                 ///< u_dot along the direction
+  std::vector<std::unique_ptr<TermTape>> parts;  ///< tape of each term; null: it keeps nothing
 };
 
 /// The tape of a sub-layer for second derivatives: one line of the layer map in docs/model.md section 2.
@@ -77,7 +76,7 @@ class LinearisedMap {
  private:
   using Slab = std::vector<double>;
   /// Applies term number k of a stage: result = base + the term, or its derivative, applied to `vector`.
-  using TermCall = std::function<void(SecondOrder<double>& term, SubLayerStage& stage, Index k,
+  using TermCall = std::function<void(SlabTerm<double>& term, SubLayerStage& stage, Index k,
                                       const double* vector, const double* base, double* result)>;
   /// The pullback of a normalisation: from the adjoint of its result to that of its argument.
   using NormAdjoint = std::function<void(const SubLayer<double>& sub, LinearisedSubLayer& tape,

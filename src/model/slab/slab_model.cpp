@@ -106,11 +106,11 @@ void SlabModel<T>::add_field(FieldTermKind part, const DepthPoint& at, double sc
                              double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  if (!projected(part)) return t->add_rhs(weights_at(at), u, scale, out);
+  if (!projected(part)) return t->apply(weights_at(at), u, add_to(out, scale), nullptr);
   // out += P f, f = scale part(u), P = I - y y^T, y = u/|u|
   double* const f = buffer(0);
   std::fill_n(f, context_.size(), 0.0);
-  t->add_rhs(weights_at(at), u, scale, f);
+  t->apply(weights_at(at), u, add_to(f, scale), nullptr);
   project_to_tangent(u, f, context_.rows(), context_.width);
   for (Index j = 0, count = context_.size(); j < count; ++j) out[j] += f[j];
 }
@@ -120,7 +120,7 @@ void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, d
                                      const double* v, double* out) {
   auto* const t = term(part);
   if (t == nullptr) return;
-  if (!projected(part)) return t->add_tangent(weights_at(at), u, v, scale, out);
+  if (!projected(part)) return t->push(weights_at(at), nullptr, {u, v}, add_to(out, scale), nullptr);
   // The derivative of P f along v, with f' = scale part'(u) v and y' = P v / |u|:
   //   P f' - (y' y^T + y y'^T) f
   const auto theta = weights_at(at);
@@ -130,8 +130,8 @@ void SlabModel<T>::add_field_tangent(FieldTermKind part, const DepthPoint& at, d
   std::fill_n(f, context_.size(), 0.0);
   std::fill_n(df, context_.size(), 0.0);
   std::copy_n(v, context_.size(), dy);
-  t->add_rhs(theta, u, scale, f);
-  t->add_tangent(theta, u, v, scale, df);
+  t->apply(theta, u, add_to(f, scale), nullptr);
+  t->push(theta, nullptr, {u, v}, add_to(df, scale), nullptr);
   project_to_tangent(u, df, context_.rows(), context_.width);
   sphere_tangent(u, dy, context_.rows(), context_.width);
   add_projection_tangent(u, f, dy, context_.rows(), context_.width, df);
@@ -154,14 +154,14 @@ void SlabModel<T>::add_field_adjoint(FieldTermKind part, const DepthPoint& at, d
     double* const pw = buffer(1);
     double* const dw = buffer(2);
     std::fill_n(f, context_.size(), 0.0);
-    t->add_rhs(theta, u, scale, f);
+    t->apply(theta, u, add_to(f, scale), nullptr);
     std::copy_n(w, context_.size(), pw);
     project_to_tangent(u, pw, context_.rows(), context_.width);
     projection_adjoint(u, f, w, context_.rows(), context_.width, dw);
     for (Index j = 0, count = context_.size(); j < count; ++j) u_bar[j] += dw[j];
     outer = pw;
   }
-  t->add_adjoint(theta, u, outer, scale, u_bar, wanted ? &gradient : nullptr);
+  t->pull(theta, u, outer, add_to(u_bar, scale), wanted ? &gradient : nullptr, nullptr);
   if (wanted) weights_.finish_gradient(at, parameters);
 }
 
@@ -194,7 +194,7 @@ const double* SlabModel<T>::midpoint(const SubLayer<T>& sub, const Weights& thet
                                      const double* u) {
   // m = u + step/2 T(u)
   midpoint_.assign(u, u + context_.size());
-  for (auto* term : sub.terms) term->add_rhs(theta, u, step / 2, midpoint_.data());
+  for (auto* term : sub.terms) term->apply(theta, u, add_to(midpoint_.data(), step / 2), nullptr);
   return midpoint_.data();
 }
 
@@ -204,7 +204,7 @@ void SlabModel<T>::add_flow(const SubLayer<T>& sub, const Weights& theta, double
   // Euler: k += scale step T(u). Midpoint: k += scale step T(m), m = u + step/2 T(u).
   const double* const from =
       spec().subflow == SubLayerIntegrator::midpoint ? midpoint(sub, theta, step, u) : u;
-  for (auto* term : sub.terms) term->add_rhs(theta, from, scale * step, k);
+  for (auto* term : sub.terms) term->apply(theta, from, add_to(k, scale * step), nullptr);
 }
 
 template <class T>
@@ -212,14 +212,14 @@ void SlabModel<T>::add_flow_tangent(const SubLayer<T>& sub, const Weights& theta
                                     const double* u, const double* v, double* k) {
   // k += step T'(u) v; under the midpoint rule k += step T'(m) (v + step/2 T'(u) v), m = u + step/2 T(u).
   if (spec().subflow == SubLayerIntegrator::euler) {
-    for (auto* term : sub.terms) term->add_tangent(theta, u, v, step, k);
+    for (auto* term : sub.terms) term->push(theta, nullptr, {u, v}, add_to(k, step), nullptr);
     return;
   }
   // half = v + step/2 T'(u) v, the tangent of m
   Buffer half(v, v + context_.size());
-  for (auto* term : sub.terms) term->add_tangent(theta, u, v, step / 2, half.data());
+  for (auto* term : sub.terms) term->push(theta, nullptr, {u, v}, add_to(half.data(), step / 2), nullptr);
   const double* const from = midpoint(sub, theta, step, u);
-  for (auto* term : sub.terms) term->add_tangent(theta, from, half.data(), step, k);
+  for (auto* term : sub.terms) term->push(theta, nullptr, {from, half.data()}, add_to(k, step), nullptr);
 }
 
 template <class T>
@@ -229,15 +229,15 @@ void SlabModel<T>::add_flow_adjoint(const SubLayer<T>& sub, const Weights& theta
   // u_bar += step T'(u)^T k_bar; under the midpoint rule with m_bar = step T'(m)^T k_bar:
   // u_bar += m_bar + step/2 T'(u)^T m_bar.
   if (spec().subflow == SubLayerIntegrator::euler) {
-    for (auto* term : sub.terms) term->add_adjoint(theta, u, k_bar, step, u_bar, gradient);
+    for (auto* term : sub.terms) term->pull(theta, u, k_bar, add_to(u_bar, step), gradient, nullptr);
     return;
   }
   Buffer half(context_.size(), 0.0);
   const double* const from = midpoint(sub, theta, step, u);
-  for (auto* term : sub.terms) term->add_adjoint(theta, from, k_bar, step, half.data(), gradient);
+  for (auto* term : sub.terms) term->pull(theta, from, k_bar, add_to(half.data(), step), gradient, nullptr);
   // half is m_bar: m depends on u directly and through T(u).
   for (Index j = 0; j < std::ssize(half); ++j) u_bar[j] += half[j];
-  for (auto* term : sub.terms) term->add_adjoint(theta, u, half.data(), step / 2, u_bar, gradient);
+  for (auto* term : sub.terms) term->pull(theta, u, half.data(), add_to(u_bar, step / 2), gradient, nullptr);
 }
 
 template <class T>
@@ -363,12 +363,7 @@ void SlabModel<T>::add_keeping(SubLayerTape<T>& held, const Weights& theta, doub
                                const double* base, double* sum) {
   for (const auto& part : held.parts) {
     // sum = base + step T(u): the first term reads the residual, the others add to what is there.
-    if (part.keeping != nullptr) {
-      part.keeping->set_rhs_keeping(theta, u, step, base, sum, *part.kept);
-    } else {
-      if (base != sum) std::copy_n(base, context_.size(), sum);
-      part.term->add_rhs(theta, u, step, sum);
-    }
+    part.term->apply(theta, u, {step, base, sum}, part.kept.get());
     base = sum;
   }
 }
@@ -379,12 +374,7 @@ void SlabModel<T>::add_kept_adjoint(SubLayerTape<T>& held, const Weights& theta,
                                     const LayerWeights<double>* gradient) {
   for (const auto& part : held.parts) {
     // u_bar = base + step T'(u)^T sum_bar, term by term as in add_keeping
-    if (part.keeping != nullptr) {
-      part.keeping->set_adjoint_kept(theta, u, sum_bar, step, base, u_bar, gradient, *part.kept);
-    } else {
-      if (base != u_bar) std::copy_n(base, context_.size(), u_bar);
-      part.term->add_adjoint(theta, u, sum_bar, step, u_bar, gradient);
-    }
+    part.term->pull(theta, u, sum_bar, {step, base, u_bar}, gradient, part.kept.get());
     base = u_bar;
   }
 }
@@ -474,12 +464,7 @@ void SlabModel<T>::map_tangent(const DepthPoint& at, double h, const double* u, 
     if (keeps_terms()) {
       for (Index k = 0; k < std::ssize(sub.terms); ++k) {
         const auto& part = mine.parts[k];
-        if (part.keeping != nullptr) {
-          part.keeping->set_tangent_kept(theta, from, from_dot, step, base, sum, *part.kept);
-        } else {
-          if (base != sum) std::copy_n(base, size, sum);
-          sub.terms[k]->add_tangent(theta, from, from_dot, step, sum);
-        }
+        sub.terms[k]->push(theta, nullptr, {from, from_dot}, {step, base, sum}, part.kept.get());
         base = sum;
       }
     } else {
@@ -534,10 +519,7 @@ void SlabTape<T>::hold(std::span<SlabTerm<T>* const> terms, SubLayerTape<T>& sub
   const auto same = [](const KeptTerm<T>& part, const SlabTerm<T>* term) { return part.term == term; };
   if (std::ranges::equal(sub_layer.parts, terms, same)) return;
   sub_layer.parts.clear();
-  for (auto* const term : terms) {
-    auto* const keeping = dynamic_cast<KeepsActivations<T>*>(term);
-    sub_layer.parts.push_back({term, keeping, keeping != nullptr ? keeping->make_activations() : nullptr});
-  }
+  for (auto* const term : terms) sub_layer.parts.push_back({term, term->make_tape(Order::first)});
 }
 
 template <class T>

@@ -17,7 +17,6 @@ namespace fluxformer {
 template <class T>
 struct KeptTerm {
   SlabTerm<T>* term;
-  KeepsActivations<T>* keeping;  ///< `term` as KeepsActivations; null if it keeps nothing
   std::unique_ptr<TermTape> kept;
 };
 

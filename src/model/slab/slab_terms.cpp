@@ -38,8 +38,7 @@ SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const
 }
 
 template <class T>
-template <class Branch>
-SlabTerm<T>* SlabTerms<T>::dropped(Branch& term, Index which) {
+SlabTerm<T>* SlabTerms<T>::dropped(SlabTerm<T>& term, Index which) {
   if (context_.dropout == nullptr) return &term;
   // Numbers of the masks within a layer: 0 attention, 1 reaction, 2 the first half of macaron.
   auto& place = dropped_[which];

@@ -48,8 +48,7 @@ class SlabTerms {
 
  private:
   /// The term under the dropout of the context, or the term itself without dropout.
-  template <class Branch>
-  SlabTerm<T>* dropped(Branch& term, Index which);
+  SlabTerm<T>* dropped(SlabTerm<T>& term, Index which);
 
   const ModelSpec& spec_;
   const SlabContext& context_;

@@ -16,15 +16,50 @@
 
 namespace fluxformer {
 
-// Work space and tapes. A ' or _dot is a variation along a direction, a _bar an adjoint. Buffers of
-// derivatives are allocated on first use.
-
-/// Variations of a chunk: of N(u); of lanes q, k and mix; of blocks; of |k|^2/2 and of the potentials of rows
-/// and columns; and the travelling blocks with their variations.
-template <class T>
-struct AttentionTangentWork {
-  std::vector<T> x, q, k, mix, kv, q_block, half_norm, f, g, slope, travelling;
-};
+// With x = N(u), q, k, v = W_{Q,K,V} x + b_{Q,K,V}, the plan P(x, y) = k(x, y) and mix = sum_y P v. A ' or
+// _dot is a variation along a direction of the weights, of u and of w; a _bar is an adjoint.
+//
+// Value: out = alpha (W_O mix + b_O). The half-steps of the normalisation are in attention_chunk.hpp.
+//
+// Tangent, where each half-step takes one tour of the ring, with blocks and their variations, and the
+// potentials are known from the forward pass:
+//
+//   x' = N(u)'    q' = W_Q x' + W_Q' x + b_Q', k and v likewise
+//   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
+//   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
+//   out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
+//
+// Adjoint, with the seed, the adjoint of out, and sums over rows:
+//
+//   mix_bar = alpha W_O^T seed                alpha_bar = <seed, W_O mix + b_O>
+//   W_O_bar = alpha sum seed mix^T            b_O_bar = alpha sum seed
+//
+// then half-step by half-step backwards, where the plan P follows from the potentials kept:
+//
+//   final rows     s = P (mix_bar . v - c)      v_bar += sum_x P mix_bar
+//                  c = mix_bar . mix if a row half-step was the last (c is then the adjoint of its
+//                  potential), else 0
+//   a half-step    s = -P c                     c: the adjoint of its potential
+//   both           logit_bar = s    a_bar += scale sum s b    b_bar += scale sum s a    beta_bar += sum s
+//
+//   W_Q_bar = sum q_bar x^T, b_Q_bar = sum q_bar, k and v likewise
+//   x_bar = W_Q^T q_bar + W_K^T k_bar + W_V^T v_bar
+//
+// Tangent of the adjoint, for kernel dot with soft-max or linear: every product becomes two. A row of P sums
+// to 1, so that P' = P (u - slope), slope = sum_y P u.
+//
+//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
+//   centre' = mix_bar' . mix + mix_bar . mix' (linear: 0)
+//   q_bar', k_bar', v_bar'                                       HeadKernel::adjoint_tangent
+//   W_O_bar' = alpha sum (seed' mix^T + seed mix'^T) + alpha' sum seed mix^T
+//   b_O_bar' = alpha sum seed' + alpha' sum seed
+//   W_Q_bar' = sum q_bar' x^T + q_bar x'^T, k and v likewise
+//   x_bar' = sum over q, k, v of W^T q_bar' + W'^T q_bar
+//
+// Linear attention has P = w_y logit, one half-step and no potentials: P' = w_y u, s = w_y mix_bar . v, and
+// c = 0.
+// Nothing of size n is kept: the adjoints of keys, values and potentials follow the blocks around the ring.
+// Source of the second derivatives: Pearlmutter 1994.
 
 /// Results of the adjoint of a chunk that its tangent needs: the adjoints of lanes mix and q, and of kv;
 /// mix_bar . mix, [head][row]; the adjoint of N(u), [row][width].
@@ -35,7 +70,19 @@ struct AttentionAdjoint {
   std::size_t bytes() const { return bytes_of(mix, q, kv, f, x); }
 };
 
-/// Results of the tangent of a chunk: variations of N(u), q, kv and mix, and sum_y P u, [head][row].
+/// All adjoints of a chunk: also of lanes k, of q_block and of the potentials of columns; seeds
+/// [row][width]; gradients of a matrix and of a vector.
+template <class T>
+struct AttentionAdjointWork : AttentionAdjoint<T> {
+  std::vector<T> k, q_block, g, none, seed, product, sums;
+
+  std::size_t bytes() const {
+    return AttentionAdjoint<T>::bytes() + bytes_of(k, q_block, g, none, seed, product, sums);
+  }
+};
+
+/// Results of the tangent of a chunk that the tangent of the adjoint needs: variations of N(u), of lanes q
+/// and mix, and of kv; sum_y P u of the last half-step of rows, [head][row].
 template <class T>
 struct AttentionTangent {
   std::vector<T> x, q, kv, mix, slope;
@@ -43,46 +90,93 @@ struct AttentionTangent {
   std::size_t bytes() const { return bytes_of(x, q, kv, mix, slope); }
 };
 
-/// All adjoints of a chunk: also of lanes k, of q_block and of the potentials of columns; seeds
-/// [row][width]; gradients of a matrix and of a vector.
+/// All variations of a chunk: also of lanes k, of q_block, of |k|^2/2 and of the potentials of rows and
+/// columns; and the travelling blocks with their variations.
 template <class T>
-struct AttentionAdjointWork : AttentionAdjoint<T> {
-  std::vector<T> k, q_block, g, none, seed, product, sums;
+struct AttentionTangentWork : AttentionTangent<T> {
+  std::vector<T> k, q_block, half_norm, f, g, travelling;
+
+  std::size_t bytes() const {
+    return AttentionTangent<T>::bytes() + bytes_of(k, q_block, half_norm, f, g, travelling);
+  }
 };
 
-/// Results of every chunk, of type Part. A chunk works in this memory instead of its own: nothing is copied.
-template <class Part>
-struct ChunkTape : TermTape {
-  ChunkTape(Index chunks, const Part& part) : parts(chunks, part) {}
+/// Tape of the value: the forward pass of every chunk. A chunk works in this memory instead of its own:
+/// nothing is copied.
+template <class T>
+struct AttentionTape final : TermTape {
+  AttentionTape(Index chunks, const AttentionForward<T>& chunk) : forward(chunks, chunk) {}
   std::size_t bytes() const override {
     std::size_t total = 0;
-    for (const auto& one : parts) total += one.bytes();
+    for (const auto& chunk : forward) total += chunk.bytes();
     return total;
   }
 
-  std::vector<Part> parts;
+  std::vector<AttentionForward<T>> forward;
 };
 
-/// Tape of the forward pass.
+/// Tape of second order: that of the value, and what pull (of w) and push leave for pull_along: for every
+/// chunk, and the sums over all rows of seed mix^T, [width][width], and of the seed.
 template <class T>
-using AttentionTape = ChunkTape<AttentionForward<T>>;
-
-/// Tape of the adjoint, with the sums over rows of seed mix^T, [width][width], and of the seed.
-template <class T>
-struct AttentionAdjointTape final : ChunkTape<AttentionAdjoint<T>> {
-  /// Room for `chunks` copies of `part`, and sums of zero for states of `width` channels.
-  AttentionAdjointTape(Index chunks, const AttentionAdjoint<T>& part, Index width)
-      : ChunkTape<AttentionAdjoint<T>>(chunks, part), seed_product(width * width), seed_sums(width) {}
+struct AttentionSecondOrderTape final : TermTape {
+  /// Room for `chunks` copies of a chunk of `heads` heads and `width` channels.
+  AttentionSecondOrderTape(Index chunks, const AttentionForward<T>& chunk, Index per_head, Index width)
+      : value_of_all(chunks, chunk),
+        adjoint(chunks, {chunk.mix, chunk.q, chunk.kv, std::vector<T>(per_head), chunk.x}),
+        tangent(chunks, {chunk.x, chunk.q, chunk.kv, chunk.mix, std::vector<T>(per_head)}),
+        seed_product(width * width),
+        seed_sums(width) {}
   std::size_t bytes() const override {
-    return ChunkTape<AttentionAdjoint<T>>::bytes() + bytes_of(seed_product, seed_sums);
+    std::size_t total = value_of_all.bytes() + bytes_of(seed_product, seed_sums);
+    for (const auto& chunk : adjoint) total += chunk.bytes();
+    for (const auto& chunk : tangent) total += chunk.bytes();
+    return total;
   }
+  TermTape& value() override { return value_of_all; }
 
+  AttentionTape<T> value_of_all;
+  std::vector<AttentionAdjoint<T>> adjoint;
+  std::vector<AttentionTangent<T>> tangent;
   std::vector<double> seed_product, seed_sums;
 };
 
-/// Tape of the tangent.
+/// Exchanges the work space of a chunk with a part of a tape, and back at the end of the scope.
+template <class Part>
+class Exchanged {
+ public:
+  /// Without a part (null) nothing is exchanged.
+  Exchanged(Part& work, Part* part) : work_(work), part_(part) { exchange(); }
+  ~Exchanged() { exchange(); }
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+
+ private:
+  void exchange() {
+    if (part_ != nullptr) std::swap(work_, *part_);
+  }
+  Part& work_;
+  Part* part_;
+};
+
+/// The output's weights and their variation, with alpha moved into them: alpha W_O and (alpha W_O)',
+/// [width][width], and (alpha b_O)'.
 template <class T>
-using AttentionTangentTape = ChunkTape<AttentionTangent<T>>;
+struct VariedOutput {
+  void set(const AttentionWeights<const T>& theta, const AttentionWeights<const T>& theta_dot, Index width) {
+    const auto alpha = static_cast<T>(*theta.alpha), alpha_dot = static_cast<T>(*theta_dot.alpha);
+    w.resize(width * width);
+    w_dot.resize(width * width);
+    b_dot.resize(width);
+    for (Index i = 0; i < width * width; ++i) {
+      w[i] = alpha * theta.w_o[i];
+      w_dot[i] = alpha * theta_dot.w_o[i] + alpha_dot * theta.w_o[i];
+    }
+    for (Index c = 0; c < width; ++c) b_dot[c] = alpha * theta_dot.b_o[c] + alpha_dot * theta.b_o[c];
+  }
+  std::size_t bytes() const { return bytes_of(w, w_dot, b_dot); }
+
+  std::vector<T> w, w_dot, b_dot;
+};
 
 /// The chunk, and buffers for tangent and adjoint.
 template <class T>
@@ -94,27 +188,12 @@ struct Attention<T>::Work {
   AttentionChunk<T> chunk;
   AttentionTangentWork<T> dot;
   AttentionAdjointWork<T> bar;
-  std::vector<T> w_o, w_o_dot, b_o_dot;  ///< alpha W_O, its variation and the variation of alpha b_O
-  std::vector<T> seed_dot;               ///< variation of the seed, [row][width]
+  VariedOutput<T> output;
+  std::vector<T> seed_dot;  ///< variation of the seed, [row][width]
 
-  /// f() for every chunk, in the memory of its forward pass.
-  template <class F>
-  void for_kept_chunks(TermTape& kept, F&& f) {
-    auto& tape = dynamic_cast<AttentionTape<T>&>(kept);
-    chunk.for_chunks([&] {
-      auto& part = tape.parts[chunk.number()];
-      std::swap(static_cast<AttentionForward<T>&>(chunk), part);
-      f();
-      std::swap(static_cast<AttentionForward<T>&>(chunk), part);
-    });
-  }
   /// Memory allocated so far, in bytes.
   std::size_t bytes() const {
-    return chunk.bytes() + bar.bytes() +
-           bytes_of(dot.x, dot.q, dot.k, dot.mix, dot.kv, dot.q_block, dot.half_norm, dot.f, dot.g, dot.slope,
-                    dot.travelling) +
-           bytes_of(bar.k, bar.q_block, bar.g, bar.none, bar.seed, bar.product, bar.sums) +
-           bytes_of(w_o, w_o_dot, b_o_dot, seed_dot);
+    return chunk.bytes() + dot.bytes() + bar.bytes() + output.bytes() + bytes_of(seed_dot);
   }
 };
 
@@ -189,36 +268,51 @@ void Attention<T>::count(int passes) const {
 }
 
 template <class T>
-void Attention<T>::add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) {
+std::unique_ptr<TermTape> Attention<T>::make_tape(Order upto) const {
+  const AttentionChunk<T>& chunk = work_->chunk;
+  if (upto == Order::first) return std::make_unique<AttentionTape<T>>(chunk.chunks(), chunk.make_forward());
+  if (settings_.kernel != Kernel::dot)
+    throw BadInput("attention.kernel = l2: products with the Hessian need attention.kernel = dot");
+  if (settings_.normalisation == Normalisation::sinkhorn)
+    throw BadInput(
+        "attention.normalisation = sinkhorn: products with the Hessian need attention.normalisation = "
+        "softmax or linear");
+  return std::make_unique<AttentionSecondOrderTape<T>>(chunk.chunks(), chunk.make_forward(),
+                                                       chunk.heads * chunk.ld, chunk.width);
+}
+
+template <class T>
+void Attention<T>::apply(const LayerWeights<const T>& weights, const double* u, Sum out, TermTape* tape) {
   const InPiece piece(Piece::attention);
   count(1);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& theta = weights.attention;
+  auto* const keep = value_part<AttentionTape<T>>(tape);
   chunk.set_maps(theta);
   chunk.for_chunks([&] {
+    const Exchanged<AttentionForward<T>> kept(chunk,
+                                              keep != nullptr ? &keep->forward[chunk.number()] : nullptr);
     chunk.project(theta, u);
-    chunk.solve(false);
-    chunk.set_output(theta.b_o, chunk.mix, scale * *theta.alpha, out, out);
+    chunk.solve(keep != nullptr);
+    chunk.set_output(theta.b_o, chunk.mix, out.scale * *theta.alpha, out.base, out.out);
   });
 }
 
 template <class T>
-std::unique_ptr<TermTape> Attention<T>::make_activations() const {
-  return std::make_unique<AttentionTape<T>>(work_->chunk.chunks(), work_->chunk.make_forward());
-}
-
-template <class T>
-void Attention<T>::set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                                   const double* base, double* out, TermTape& kept) {
-  const InPiece piece(Piece::attention);
-  count(1);
+template <class Body>
+void Attention<T>::over_known_chunks(const AttentionWeights<const T>& theta, const double* u, TermTape* tape,
+                                     Body&& body) {
   AttentionChunk<T>& chunk = work_->chunk;
-  const auto& theta = weights.attention;
+  auto* const known = value_part<AttentionTape<T>>(tape);
   chunk.set_maps(theta);
-  work_->for_kept_chunks(kept, [&] {
-    chunk.project(theta, u);
-    chunk.solve(true);
-    chunk.set_output(theta.b_o, chunk.mix, scale * *theta.alpha, base, out);
+  chunk.for_chunks([&] {
+    const Exchanged<AttentionForward<T>> kept(chunk,
+                                              known != nullptr ? &known->forward[chunk.number()] : nullptr);
+    if (known == nullptr) {
+      chunk.project(theta, u);
+      chunk.solve(true);
+    }
+    body();
   });
 }
 
@@ -245,11 +339,7 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
   });
 }
 
-// The tangent J v. The potentials of the normalisation are known from the forward pass: each half-step takes
-// one tour of the ring, with blocks and their variations:
-//
-//   f' = -sum_y P u,  u = logit' + beta'      (P: the plan right after this half-step; columns likewise)
-//   mix' = sum_y P (u v + v') + f' mix        (P: the final plan)
+namespace {
 
 /// `travelling` := the chunk's block, followed by its variation.
 template <class T>
@@ -296,8 +386,6 @@ struct TangentPass {
   }
 };
 
-namespace {
-
 /// Sets beta' of the block from [head][row] lanes: -(|k|^2/2)' of travelling keys, and the variation of the
 /// other side's potential.
 template <class T>
@@ -311,32 +399,67 @@ void set_beta_dot(const AttentionChunk<T>& chunk, Side side, const std::vector<T
                 (side == Side::rows ? half_norm_dot[h * chunk.ld + i] : T(0));
 }
 
-}  // namespace
-
+/// The tangent of one chunk, from the input to the output. Without theta_dot (null) the weights do not vary.
 template <class T>
-void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& theta, const double* u,
-                                        const double* v, double scale, const double* base, double* out) {
-  AttentionChunk<T>& chunk = work_->chunk;
-  auto& dot = work_->dot;
+struct Forwards {
+  const AttentionWeights<const T>& theta;
+  const AttentionWeights<const T>* theta_dot;
+  AttentionChunk<T>& chunk;
+  AttentionTangentWork<T>& dot;
+
+  void push_input(Point at);
+  void push_kernel();
+  void push_output(const VariedOutput<T>& weights, Sum out);
+};
+
+// x' = N(u)', q' = W_Q x' + W_Q' x + b_Q', and k', v' likewise, by products with W and W' side by side.
+template <class T>
+void Forwards<T>::push_input(Point at) {
+  const Index r = chunk.rows(), width = chunk.width, ld = chunk.ld;
+  dot.x.resize(r * width);
+  dot.q.resize(width * ld);
+  dot.kv.resize(r * (2 * width + chunk.heads));
+  if (!chunk.settings.layer_norm) {
+    chunk.gather(at.u_dot, 1.0, dot.x.data());
+  } else {
+    chunk.for_samples([&](Index from, Index to) {
+      const double *const u = at.u + from, *const u_dot = at.u_dot + from;
+      if (theta_dot == nullptr)
+        layer_norm_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.eps, theta.gain,
+                           dot.x.data() + to, width);
+      else
+        layer_norm_full_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.eps, theta.gain,
+                                theta_dot->gain, theta_dot->bias, dot.x.data() + to, width);
+    });
+  }
+  if (theta_dot == nullptr) {
+    chunk.w_q.apply(r, dot.x.data(), chunk.projected.data());
+    transpose(chunk.projected.data(), r, width, width, dot.q.data(), ld);
+    chunk.w_kv.apply(r, dot.x.data(), dot.kv.data());
+    return;
+  }
+  const auto x = row_major<const T>(chunk.x.data(), r, width),
+             x_dot = row_major<const T>(dot.x.data(), r, width);
+  auto queries = row_major(dot.q.data(), width, r, ld);
+  set_product_rule(queries, row_major(theta.w_qkv, width, width), row_major(theta_dot->w_qkv, width, width),
+                   x.transpose(), x_dot.transpose());
+  queries.colwise() +=
+      Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(theta_dot->b_qkv, chunk.context.width);
+  auto keys_values = row_major(dot.kv.data(), r, 2 * width);
+  const Index kv = width * width;
+  set_product_rule(keys_values, x, x_dot, row_major(theta.w_qkv + kv, 2 * width, width).transpose(),
+                   row_major(theta_dot->w_qkv + kv, 2 * width, width).transpose());
+  keys_values.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(theta_dot->b_qkv + width,
+                                                                                 2 * chunk.context.width);
+}
+
+// From q', k' and v' to mix', half-step by half-step.
+template <class T>
+void Forwards<T>::push_kernel() {
   const Index r = chunk.rows(), width = chunk.width, heads = chunk.heads, ld = chunk.ld;
   const Index dh = chunk.shape.channels;
-  // x' = N'(u) v,  q', k', v' = W_{Q,K,V} x',  (|k|^2/2)' = k . k'
-  dot.x.resize(r * width);
-  if (settings_.layer_norm) {
-    chunk.for_samples([&](Index at, Index to) {
-      layer_norm_tangent(u + at, v + at, context_.row(), chunk.tokens, width, theta.eps, theta.gain,
-                         dot.x.data() + to, width);
-    });
-  } else {
-    chunk.gather(v, 1.0, dot.x.data());
-  }
-  dot.q.resize(width * ld);
-  dot.kv.resize(r * (2 * width + heads));
-  chunk.w_q.apply(r, dot.x.data(), chunk.projected.data());
-  transpose(chunk.projected.data(), r, width, width, dot.q.data(), ld);
-  chunk.w_kv.apply(r, dot.x.data(), dot.kv.data());
   dot.half_norm.assign(heads * ld, T(0));
-  if (settings_.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
+  if (chunk.settings.kernel == Kernel::l2) chunk.key_products(dot.kv, T(1), dot.half_norm);
   if (chunk.half_steps > 1) {
     dot.k.resize(width * ld);
     dot.q_block.resize(r * (width + heads));
@@ -369,46 +492,45 @@ void Attention<T>::set_tangent_of_chunk(const AttentionWeights<const T>& theta, 
   }
   if (!rows_last) rows_pass(chunk.half_steps - 1, chunk.final_row_step(), true);
 
-  // mix' = sum_y P (u v + v') + f' mix,  out = base + scale alpha W_O mix'
+  // mix' = sum_y P (u v + v') + f' mix
   for (Index c = 0; c < width; ++c)
     for (Index i = 0; i < r; ++i) dot.mix[c * ld + i] += dot.f[c / dh * ld + i] * chunk.mix[c * ld + i];
-  chunk.set_output(nullptr, dot.mix, scale * *theta.alpha, base, out);
 }
 
+// out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
 template <class T>
-void Attention<T>::add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v,
-                               double scale, double* out) {
+void Forwards<T>::push_output(const VariedOutput<T>& weights, Sum out) {
+  if (theta_dot == nullptr)
+    return chunk.set_output(nullptr, dot.mix, out.scale * *theta.alpha, out.base, out.out);
+  const Index r = chunk.rows(), width = chunk.width;
+  set_product_rule(row_major(chunk.projected.data(), r, width),
+                   row_major<const T>(chunk.mix.data(), width, r, chunk.ld).transpose(),
+                   row_major<const T>(dot.mix.data(), width, r, chunk.ld).transpose(),
+                   row_major<const T>(weights.w.data(), width, width).transpose(),
+                   row_major<const T>(weights.w_dot.data(), width, width).transpose());
+  chunk.scatter(chunk.projected.data(), weights.b_dot.data(), out.scale, out.base, out.out);
+}
+
+}  // namespace
+
+template <class T>
+void Attention<T>::push(const LayerWeights<const T>& weights, const LayerWeights<const T>* weights_dot,
+                        Point at, Sum out, TermTape* tape) {
   const InPiece piece(Piece::attention);
   count(2);
   AttentionChunk<T>& chunk = work_->chunk;
-  chunk.set_maps(weights.attention);
-  chunk.for_chunks([&] {
-    chunk.project(weights.attention, u);
-    chunk.solve(true);
-    set_tangent_of_chunk(weights.attention, u, v, scale, out, out);
+  const auto* const theta_dot = weights_dot != nullptr ? &weights_dot->attention : nullptr;
+  if (theta_dot != nullptr) work_->output.set(weights.attention, *theta_dot, chunk.width);
+  auto* const keep = theta_dot != nullptr ? second_order_part<AttentionSecondOrderTape<T>>(tape) : nullptr;
+  over_known_chunks(weights.attention, at.u, tape, [&] {
+    const Exchanged<AttentionTangent<T>> kept(work_->dot,
+                                              keep != nullptr ? &keep->tangent[chunk.number()] : nullptr);
+    Forwards<T> forwards{weights.attention, theta_dot, chunk, work_->dot};
+    forwards.push_input(at);
+    forwards.push_kernel();
+    forwards.push_output(work_->output, out);
   });
 }
-
-template <class T>
-void Attention<T>::set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v,
-                                    double scale, const double* base, double* out, TermTape& kept) {
-  const InPiece piece(Piece::attention);
-  count(2);
-  work_->chunk.set_maps(weights.attention);
-  work_->for_kept_chunks(kept, [&] { set_tangent_of_chunk(weights.attention, u, v, scale, base, out); });
-}
-
-// The adjoint J^T w and the gradient with respect to the parameters, half-step by half-step backwards. The
-// plan P is known from the potentials kept in the forward pass:
-//
-//   final rows     s = P (mix_bar . v - c)      v_bar += sum_x P mix_bar
-//                  c = mix_bar . mix if a row half-step was the last (c is then the adjoint of its
-//                  potential), else 0
-//   a half-step    s = -P c                     c: the adjoint of its potential
-//   both           logit_bar = s    a_bar += scale sum s b    b_bar += scale sum s a    beta_bar += sum s
-//
-// Linear attention has s = w_y mix_bar . v in its only half-step, with c = 0.
-// Nothing of size n is kept: the adjoints of keys, values and potentials follow the blocks around the ring.
 
 namespace {
 
@@ -457,13 +579,11 @@ struct Backwards {
 
   void pull_output(const double* w, double scale);
   void pull_kernel();
-  void pull_input(const double* u, const double* base, double* u_bar);
+  void pull_input(const double* u, Sum u_bar);
+  void keep_seed(std::vector<double>& product, std::vector<double>& sums);
 };
 
-// out = alpha (W_O mix + b_O), with the seed, the adjoint of out, and sums over rows:
-//
-//   mix_bar = alpha W_O^T seed            alpha_bar = <seed, W_O mix + b_O>
-//   W_O_bar = alpha sum seed mix^T        b_O_bar = alpha sum seed
+// From the seed to mix_bar, and the gradients of alpha, W_O and b_O.
 template <class T>
 void Backwards<T>::pull_output(const double* w, double scale) {
   const Index r = chunk.rows(), width = chunk.width, ld = chunk.ld;
@@ -548,12 +668,9 @@ void Backwards<T>::pull_kernel() {
   row_major(bar.kv.data(), r, width, 2 * width) += row_major(bar.k.data(), width, r, ld).transpose();
 }
 
-// q = W_Q x + b_Q, x = N(u), and k, v likewise:
-//
-//   W_Q_bar = sum over rows of q_bar x^T  b_Q_bar = sum over rows of q_bar
-//   x_bar = W_Q^T q_bar + W_K^T k_bar + W_V^T v_bar
+// From q_bar, k_bar, v_bar to u_bar, and the gradients of W_{Q,K,V}, b_{Q,K,V}, gain and bias.
 template <class T>
-void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar) {
+void Backwards<T>::pull_input(const double* u, Sum u_bar) {
   const Index r = chunk.rows(), width = chunk.width;
   if (gradient != nullptr) {
     const AttentionWeights<double>& to = gradient->attention;
@@ -565,7 +682,7 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
     simd::set_sum(1.0, bar.product.data(), 3 * width * width, to.w_qkv, to.w_qkv);
     for (Index c = 0; c < width; ++c) {
       const T* const row = bar.q.data() + c * chunk.ld;
-      to.b_qkv[c] += simd::sum_over<T>(r, [row](auto at) { return at(row); });
+      to.b_qkv[c] += simd::sum_over<T>(r, [row](auto load) { return load(row); });
     }
     bar.sums.assign(2 * width, T(0));
     simd::add_rows(bar.kv.data(), r, 2 * width, bar.sums.data());
@@ -574,209 +691,52 @@ void Backwards<T>::pull_input(const double* u, const double* base, double* u_bar
   bar.x.resize(r * width);
   chunk.w_q.apply_transpose(r, Stored::transposed, bar.q.data(), chunk.ld, InsertMode::insert, bar.x.data());
   chunk.w_kv.apply_transpose(r, bar.kv.data(), InsertMode::add, bar.x.data());
-  if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, base, u_bar);
+  if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, u_bar.base, u_bar.out);
   chunk.for_samples([&](Index at, Index from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width, chunk.tokens, width,
-                       theta.eps, theta.gain, 1.0, base + at, u_bar + at,
+                       theta.eps, theta.gain, 1.0, u_bar.base + at, u_bar.out + at,
                        gradient != nullptr ? gradient->attention.gain : nullptr,
                        gradient != nullptr ? gradient->attention.bias : nullptr);
   });
 }
 
-}  // namespace
-
+// The sums over rows of seed mix^T and of the seed are added to, for the tangent of the adjoint.
 template <class T>
-void Attention<T>::set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u,
-                                        const double* w, double scale, const double* base, double* u_bar,
-                                        const LayerWeights<double>* gradient) {
-  Backwards<T> backwards{weights, work_->chunk, work_->bar, gradient};
-  backwards.pull_output(w, scale);
-  backwards.pull_kernel();
-  backwards.pull_input(u, base, u_bar);
-}
-
-template <class T>
-void Attention<T>::add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w,
-                               double scale, double* u_bar, const LayerWeights<double>* gradient) {
-  const InPiece piece(Piece::attention);
-  count(3);
-  AttentionChunk<T>& chunk = work_->chunk;
-  chunk.set_maps(weights.attention);
-  chunk.for_chunks([&] {
-    chunk.project(weights.attention, u);
-    chunk.solve(true);
-    set_adjoint_of_chunk(weights.attention, u, w, scale, u_bar, u_bar, gradient);
-  });
-}
-
-template <class T>
-void Attention<T>::set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w,
-                                    double scale, const double* base, double* u_bar,
-                                    const LayerWeights<double>* gradient, TermTape& kept) {
-  const InPiece piece(Piece::attention);
-  count(2);
-  work_->chunk.set_maps(weights.attention);
-  work_->for_kept_chunks(
-      kept, [&] { set_adjoint_of_chunk(weights.attention, u, w, scale, base, u_bar, gradient); });
-}
-
-// Products with the Hessian, for kernel dot with soft-max or linear. Source: Pearlmutter 1994. With ' for the
-// variation along a direction of the weights theta, of u and of w,
-//
-//   x' = N(u)'    q' = W_Q x' + W_Q' x + b_Q', k and v likewise    mix' = sum_y P ((u - slope) v + v')
-//   out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
-//
-// A row of P sums to 1, so that P' = P (u - slope): u the variation of the logits, slope = sum_y P u. Linear
-// attention has P' = w_y u and mix' = sum_y w_y u v + P v'.
-
-namespace {
-
-/// x' = N(u)', q' = W_Q x' + W_Q' x + b_Q', and k', v' likewise, of a chunk.
-template <class T>
-void project_along(const AttentionChunk<T>& chunk, const AttentionWeights<const T>& theta,
-                   const AttentionWeights<const T>& theta_dot, const double* u, const double* u_dot,
-                   AttentionTangent<T>& dot) {
+void Backwards<T>::keep_seed(std::vector<double>& product, std::vector<double>& sums) {
   const Index r = chunk.rows(), width = chunk.width;
-  if (chunk.settings.layer_norm) {
-    chunk.for_samples([&](Index at, Index to) {
-      layer_norm_full_tangent(u + at, u_dot + at, chunk.context.row(), chunk.tokens, width, theta.eps,
-                              theta.gain, theta_dot.gain, theta_dot.bias, dot.x.data() + to, width);
-    });
-  } else {
-    chunk.gather(u_dot, 1.0, dot.x.data());
-  }
-  const auto x = row_major<const T>(chunk.x.data(), r, width),
-             x_dot = row_major<const T>(dot.x.data(), r, width);
-  auto queries = row_major(dot.q.data(), width, r, chunk.ld);
-  set_product_rule(queries, row_major(theta.w_qkv, width, width), row_major(theta_dot.w_qkv, width, width),
-                   x.transpose(), x_dot.transpose());
-  queries.colwise() +=
-      Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, 1>>(theta_dot.b_qkv, chunk.context.width);
-  auto keys_values = row_major(dot.kv.data(), r, 2 * width);
-  const Index kv = width * width;
-  set_product_rule(keys_values, x, x_dot, row_major(theta.w_qkv + kv, 2 * width, width).transpose(),
-                   row_major(theta_dot.w_qkv + kv, 2 * width, width).transpose());
-  keys_values.rowwise() +=
-      Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(theta_dot.b_qkv + width, 2 * chunk.context.width);
+  bar.product.resize(width * width);
+  set_product(row_major(bar.product.data(), width, width),
+              row_major<const T>(bar.seed.data(), r, width).transpose(),
+              row_major<const T>(chunk.mix.data(), width, r, chunk.ld).transpose());
+  simd::set_sum(1.0, bar.product.data(), width * width, product.data(), product.data());
+  bar.sums.assign(width, T(0));
+  simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
+  simd::set_sum(1.0, bar.sums.data(), width, sums.data(), sums.data());
 }
 
 }  // namespace
 
 template <class T>
-Linearisation Attention<T>::make_linearisation() const {
-  if (settings_.kernel != Kernel::dot)
-    throw BadInput("attention.kernel = l2: products with the Hessian need attention.kernel = dot");
-  if (settings_.normalisation == Normalisation::sinkhorn)
-    throw BadInput(
-        "attention.normalisation = sinkhorn: products with the Hessian need attention.normalisation = "
-        "softmax or linear");
-  const AttentionChunk<T>& chunk = work_->chunk;
-  const AttentionForward<T> forward = chunk.make_forward();
-  const std::vector<T> one_per_head(chunk.heads * chunk.ld);
-  const AttentionAdjoint<T> adjoint = {forward.mix, forward.q, forward.kv, one_per_head, forward.x};
-  const AttentionTangent<T> tangent = {forward.x, forward.q, forward.kv, forward.mix, one_per_head};
-  return {make_activations(), std::make_unique<AttentionAdjointTape<T>>(chunk.chunks(), adjoint, chunk.width),
-          std::make_unique<AttentionTangentTape<T>>(chunk.chunks(), tangent)};
-}
-
-template <class T>
-void Attention<T>::set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
-                                      const double* base, double* out, Linearisation& at) {
-  set_rhs_keeping(weights, u, scale, base, out, *at.value);
-}
-
-template <class T>
-void Attention<T>::set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u,
-                                          const double* w, double scale, const double* base, double* u_bar,
-                                          const LayerWeights<double>* gradient, Linearisation& at) {
+void Attention<T>::pull(const LayerWeights<const T>& weights, const double* u, const double* w, Sum u_bar,
+                        const LayerWeights<double>* gradient, TermTape* tape) {
   const InPiece piece(Piece::attention);
-  count(2);
+  count(tape != nullptr ? 2 : 3);
   const AttentionChunk<T>& chunk = work_->chunk;
-  auto& bar = work_->bar;
-  auto& tape = dynamic_cast<AttentionAdjointTape<T>&>(*at.adjoint);
-  const Index width = chunk.width;
-  std::fill(tape.seed_product.begin(), tape.seed_product.end(), 0.0);
-  std::fill(tape.seed_sums.begin(), tape.seed_sums.end(), 0.0);
-  work_->chunk.set_maps(weights.attention);
-  work_->for_kept_chunks(*at.value, [&] {
-    AttentionAdjoint<T>& part = tape.parts[chunk.number()];
-    std::swap(static_cast<AttentionAdjoint<T>&>(bar), part);
-    set_adjoint_of_chunk(weights.attention, u, w, scale, base, u_bar, gradient);
-    std::swap(static_cast<AttentionAdjoint<T>&>(bar), part);
-
-    // The sums over rows of seed mix^T and of seed, for the tangent of the adjoint.
-    const Index r = chunk.rows();
-    bar.product.resize(width * width);
-    set_product(row_major(bar.product.data(), width, width),
-                row_major<const T>(bar.seed.data(), r, width).transpose(),
-                row_major<const T>(chunk.mix.data(), width, r, chunk.ld).transpose());
-    simd::set_sum(1.0, bar.product.data(), width * width, tape.seed_product.data(), tape.seed_product.data());
-    bar.sums.assign(width, T(0));
-    simd::add_rows(bar.seed.data(), r, width, bar.sums.data());
-    simd::set_sum(1.0, bar.sums.data(), width, tape.seed_sums.data(), tape.seed_sums.data());
-  });
-}
-
-template <class T>
-void Attention<T>::scale_output(const AttentionWeights<const T>& theta,
-                                const AttentionWeights<const T>& theta_dot) {
-  const Index width = work_->chunk.width;
-  const auto alpha = static_cast<T>(*theta.alpha), alpha_dot = static_cast<T>(*theta_dot.alpha);
-  work_->w_o.resize(width * width);
-  work_->w_o_dot.resize(width * width);
-  work_->b_o_dot.resize(width);
-  for (Index i = 0; i < width * width; ++i) {
-    work_->w_o[i] = alpha * theta.w_o[i];
-    work_->w_o_dot[i] = alpha * theta_dot.w_o[i] + alpha_dot * theta.w_o[i];
+  auto* const keep = second_order_part<AttentionSecondOrderTape<T>>(tape);
+  if (keep != nullptr) {
+    std::ranges::fill(keep->seed_product, 0.0);
+    std::ranges::fill(keep->seed_sums, 0.0);
   }
-  for (Index c = 0; c < width; ++c) work_->b_o_dot[c] = alpha * theta_dot.b_o[c] + alpha_dot * theta.b_o[c];
-}
-
-template <class T>
-void Attention<T>::set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                               const double* u, const double* u_dot, double scale, const double* base,
-                               double* out, Linearisation& at) {
-  const InPiece piece(Piece::attention);
-  count(2);
-  AttentionChunk<T>& chunk = work_->chunk;
-  auto& tape = dynamic_cast<AttentionTangentTape<T>&>(*at.tangent);
-  const auto &theta = weights.attention, &theta_dot = weights_dot.attention;
-  scale_output(theta, theta_dot);
-  work_->for_kept_chunks(*at.value, [&] {
-    AttentionTangent<T>& dot = tape.parts[chunk.number()];
-    project_along(chunk, theta, theta_dot, u, u_dot, dot);
-    TangentPass<T>{chunk, dot.slope}.run(Side::rows, 0, dot.q, dot.kv, work_->dot.travelling, &dot.mix);
-    const Index r = chunk.rows(), width = chunk.width;
-    // mix' = sum_y P (u v + v') - slope mix
-    for (Index c = 0; c < width; ++c) {
-      const Index first = c * chunk.ld, head = c / chunk.shape.channels;
-      for (Index i = 0; i < r; ++i)
-        dot.mix[first + i] -= dot.slope[head * chunk.ld + i] * chunk.mix[first + i];
-    }
-    // out' = (alpha W_O) mix' + (alpha W_O)' mix + (alpha b_O)'
-    auto output = row_major(chunk.projected.data(), r, width);
-    set_product_rule(output, row_major<const T>(chunk.mix.data(), width, r, chunk.ld).transpose(),
-                     row_major<const T>(dot.mix.data(), width, r, chunk.ld).transpose(),
-                     row_major<const T>(work_->w_o.data(), width, width).transpose(),
-                     row_major<const T>(work_->w_o_dot.data(), width, width).transpose());
-    chunk.scatter(chunk.projected.data(), work_->b_o_dot.data(), scale, base, out);
+  over_known_chunks(weights.attention, u, tape, [&] {
+    const Exchanged<AttentionAdjoint<T>> kept(work_->bar,
+                                              keep != nullptr ? &keep->adjoint[chunk.number()] : nullptr);
+    Backwards<T> backwards{weights.attention, work_->chunk, work_->bar, gradient};
+    backwards.pull_output(w, u_bar.scale);
+    backwards.pull_kernel();
+    backwards.pull_input(u, u_bar);
+    if (keep != nullptr) backwards.keep_seed(keep->seed_product, keep->seed_sums);
   });
 }
-
-template <class T>
-void Attention<T>::set_gauss_newton(const LayerWeights<const T>& weights, const double* u,
-                                    const double* w_dot, double scale, const double* base, double* u_bar_dot,
-                                    const LayerWeights<double>& gradient_dot, Linearisation& at) {
-  set_adjoint_kept(weights, u, w_dot, scale, base, u_bar_dot, &gradient_dot, *at.value);
-}
-
-// The tangent of the adjoint, for kernel dot with soft-max or linear: every product of the adjoint becomes
-// two. With ' for the variation along a direction of the weights theta, of u and of w,
-//
-//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
-//   centre' = mix_bar' . mix + mix_bar . mix' (linear: 0)
-//   q_bar', k_bar', v_bar'                                       HeadKernel::adjoint_tangent
-//   x_bar' = sum over q, k, v of W^T q_bar' + W'^T q_bar         W_bar' = q_bar' x^T + q_bar x'^T
 
 namespace {
 
@@ -790,26 +750,25 @@ struct BackwardsAlong {
   AttentionAdjointWork<T>& bar_dot;
   const AttentionWeights<double>& to;
 
-  void pull_output(const T* w_o, const T* w_o_dot, const std::vector<T>& seeds,
+  void pull_output(const VariedOutput<T>& weights, const std::vector<T>& seeds,
                    const std::vector<T>& seeds_dot);
   void pull_kernel(std::vector<T>& travelling);
-  void pull_input(const double* u, const double* u_dot, const double* base, double* u_bar_dot);
+  void pull_input(Point at, Sum u_bar_dot);
 };
 
-// Without the parts of the gradients that vary with alpha, W_O and b_O themselves:
-//
-//   mix_bar' = (alpha W_O)^T seed' + (alpha W_O)'^T seed
-//   W_O_bar' = alpha sum (seed' mix^T + seed mix'^T)      b_O_bar' = alpha sum seed'
+// From seed' to mix_bar' and centre'. The gradients of alpha, W_O and b_O lack what varies with these.
 template <class T>
-void BackwardsAlong<T>::pull_output(const T* w_o, const T* w_o_dot, const std::vector<T>& seeds,
+void BackwardsAlong<T>::pull_output(const VariedOutput<T>& weights, const std::vector<T>& seeds,
                                     const std::vector<T>& seeds_dot) {
   const Index r = chunk.rows(), width = chunk.width, ld = chunk.ld;
   const Index dh = chunk.shape.channels;
   const auto seed = row_major<const T>(seeds.data(), r, width),
              seed_dot = row_major<const T>(seeds_dot.data(), r, width);
   bar_dot.mix.resize(width * ld);
-  set_product_rule(row_major(bar_dot.mix.data(), width, r, ld), row_major(w_o, width, width).transpose(),
-                   row_major(w_o_dot, width, width).transpose(), seed.transpose(), seed_dot.transpose());
+  set_product_rule(row_major(bar_dot.mix.data(), width, r, ld),
+                   row_major<const T>(weights.w.data(), width, width).transpose(),
+                   row_major<const T>(weights.w_dot.data(), width, width).transpose(), seed.transpose(),
+                   seed_dot.transpose());
   bar_dot.f.assign(chunk.heads * ld, T(0));
   if (!chunk.shape.linear)
     for (Index c = 0; c < width; ++c)
@@ -861,13 +820,9 @@ void BackwardsAlong<T>::pull_kernel(std::vector<T>& travelling) {
       bar_dot.kv.data());
 }
 
-// Through q = W_Q x + b_Q, and k, v likewise:
-//
-//   W_Q_bar' = sum over rows of q_bar' x^T + q_bar x'^T
-//   x_bar'   = sum over q, k, v of W^T q_bar' + W'^T q_bar
+// From q_bar', k_bar', v_bar' to u_bar', and the tangents of the gradients of the input's weights.
 template <class T>
-void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const double* base,
-                                   double* u_bar_dot) {
+void BackwardsAlong<T>::pull_input(Point at, Sum u_bar_dot) {
   const Index r = chunk.rows(), width = chunk.width, kv = width * width;
   const auto q_bar = row_major<const T>(bar.q.data(), width, r, chunk.ld),
              q_bar_dot = row_major<const T>(bar_dot.q.data(), width, r, chunk.ld);
@@ -882,7 +837,7 @@ void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const d
   simd::set_sum(1.0, bar_dot.product.data(), 3 * width * width, to.w_qkv, to.w_qkv);
   for (Index c = 0; c < width; ++c) {
     const T* const row = bar_dot.q.data() + c * chunk.ld;
-    to.b_qkv[c] += simd::sum_over<T>(r, [row](auto at) { return at(row); });
+    to.b_qkv[c] += simd::sum_over<T>(r, [row](auto load) { return load(row); });
   }
   bar_dot.sums.assign(2 * width, T(0));
   simd::add_rows(bar_dot.kv.data(), r, 2 * width, bar_dot.sums.data());
@@ -894,48 +849,48 @@ void BackwardsAlong<T>::pull_input(const double* u, const double* u_dot, const d
                    row_major(theta_dot.w_qkv, width, width));
   set_product(x_bar_dot, kv_bar_dot, row_major(theta.w_qkv + kv, 2 * width, width), InsertMode::add);
   set_product(x_bar_dot, kv_bar, row_major(theta_dot.w_qkv + kv, 2 * width, width), InsertMode::add);
-  if (!chunk.settings.layer_norm) return chunk.scatter(bar_dot.x.data(), nullptr, 1.0, base, u_bar_dot);
-  chunk.for_samples([&](Index at, Index from) {
-    layer_norm_adjoint_tangent(u + at, u_dot + at, chunk.context.row(), bar.x.data() + from,
+  if (!chunk.settings.layer_norm)
+    return chunk.scatter(bar_dot.x.data(), nullptr, 1.0, u_bar_dot.base, u_bar_dot.out);
+  chunk.for_samples([&](Index row, Index from) {
+    layer_norm_adjoint_tangent(at.u + row, at.u_dot + row, chunk.context.row(), bar.x.data() + from,
                                bar_dot.x.data() + from, width, chunk.tokens, width, theta.eps, theta.gain,
-                               theta_dot.gain, 1.0, base + at, u_bar_dot + at, to.gain, to.bias);
+                               theta_dot.gain, 1.0, u_bar_dot.base + row, u_bar_dot.out + row, to.gain,
+                               to.bias);
   });
 }
 
 }  // namespace
 
 template <class T>
-void Attention<T>::set_adjoint_tangent(const LayerWeights<const T>& weights,
-                                       const LayerWeights<const T>& weights_dot, const double* u,
-                                       const double* u_dot, const double* w, const double* w_dot,
-                                       double scale, const double* base, double* u_bar_dot,
-                                       const LayerWeights<double>& gradient_dot, Linearisation& at) {
+void Attention<T>::pull_along(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
+                              Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                              TermTape* tape) {
   const InPiece piece(Piece::attention);
   count(4);
   AttentionChunk<T>& chunk = work_->chunk;
-  const auto& tangent = dynamic_cast<AttentionTangentTape<T>&>(*at.tangent);
-  const auto& adjoint = dynamic_cast<AttentionAdjointTape<T>&>(*at.adjoint);
+  auto& bar_dot = work_->bar;
+  auto& kept = *second_order_part<AttentionSecondOrderTape<T>>(tape);
   const auto &theta = weights.attention, &theta_dot = weights_dot.attention;
   const auto& to = gradient_dot.attention;
   const Index width = chunk.width;
-  scale_output(theta, theta_dot);
-  work_->for_kept_chunks(*at.value, [&] {
+  work_->output.set(theta, theta_dot, width);
+  over_known_chunks(theta, at.u, tape, [&] {
     const Index i = chunk.number();
-    BackwardsAlong<T> backwards{theta, theta_dot, chunk, tangent.parts[i], adjoint.parts[i], work_->bar, to};
-    work_->bar.seed.resize(chunk.rows() * width);
+    BackwardsAlong<T> backwards{theta, theta_dot, chunk, kept.tangent[i], kept.adjoint[i], bar_dot, to};
+    bar_dot.seed.resize(chunk.rows() * width);
     work_->seed_dot.resize(chunk.rows() * width);
-    chunk.gather(w, scale, work_->bar.seed.data());
-    chunk.gather(w_dot, scale, work_->seed_dot.data());
-    backwards.pull_output(work_->w_o.data(), work_->w_o_dot.data(), work_->bar.seed, work_->seed_dot);
+    chunk.gather(w.w, u_bar_dot.scale, bar_dot.seed.data());
+    chunk.gather(w.w_dot, u_bar_dot.scale, work_->seed_dot.data());
+    backwards.pull_output(work_->output, bar_dot.seed, work_->seed_dot);
     backwards.pull_kernel(work_->dot.travelling);
-    backwards.pull_input(u, u_dot, base, u_bar_dot);
+    backwards.pull_input(at, u_bar_dot);
   });
   // The gradients of alpha, W_O and b_O are <seed, W_O mix + b_O>, alpha seed mix^T and alpha seed: what
   // varies with W_O, b_O and alpha.
-  *to.alpha += inner_product(theta_dot.w_o, adjoint.seed_product.data(), width * width) +
-               inner_product(theta_dot.b_o, adjoint.seed_sums.data(), width);
-  simd::set_sum(*theta_dot.alpha, adjoint.seed_product.data(), width * width, to.w_o, to.w_o);
-  simd::set_sum(*theta_dot.alpha, adjoint.seed_sums.data(), width, to.b_o, to.b_o);
+  *to.alpha += inner_product(theta_dot.w_o, kept.seed_product.data(), width * width) +
+               inner_product(theta_dot.b_o, kept.seed_sums.data(), width);
+  simd::set_sum(*theta_dot.alpha, kept.seed_product.data(), width * width, to.w_o, to.w_o);
+  simd::set_sum(*theta_dot.alpha, kept.seed_sums.data(), width, to.b_o, to.b_o);
 }
 
 template class Attention<float>;

@@ -24,7 +24,6 @@
 
 #include "base/index.hpp"
 #include "operators/kernels/linear_map.hpp"
-#include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
@@ -45,7 +44,7 @@ struct AttentionSettings {
 
 /// The slab term alpha A[u] in the arithmetic T. Collective over the token line.
 template <class T>
-class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
+class Attention final : public SlabTerm<T> {
  public:
   /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
   /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is
@@ -55,41 +54,18 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
             Operands operands = Operands::exact);
   ~Attention() override;
 
-  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
-  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                   double* out) override;
-  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                   double* u_bar, const LayerWeights<double>* gradient) override;
-  /// Keeps N(u), queries, keys, values, sums over values and potentials: about 5 d numbers of type T per row
-  /// (sinkhorn: 7 d), nothing of size n.
-  std::unique_ptr<TermTape> make_activations() const override;
-  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, TermTape& kept) override;
-  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, TermTape& kept) override;
-  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        TermTape& kept) override;
-
-  /// Makes tapes for kernel dot with softmax or linear. They keep, beside the activations, 5 d numbers a row
-  /// of the adjoint (and a matrix of the size of W_O), and as many of the tangent. Throws BadInput for the
-  /// other kernel or normalisation.
-  Linearisation make_linearisation() const override;
-  void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
-                          const double* base, double* out, Linearisation& at) override;
-  void set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u, const double* w,
-                              double scale, const double* base, double* u_bar,
-                              const LayerWeights<double>* gradient, Linearisation& at) override;
-  void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                   const double* u, const double* u_dot, double scale, const double* base, double* out,
-                   Linearisation& at) override;
-  void set_adjoint_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                           const double* u, const double* u_dot, const double* w, const double* w_dot,
-                           double scale, const double* base, double* u_bar_dot,
-                           const LayerWeights<double>& gradient_dot, Linearisation& at) override;
-  void set_gauss_newton(const LayerWeights<const T>& weights, const double* u, const double* w_dot,
-                        double scale, const double* base, double* u_bar_dot,
-                        const LayerWeights<double>& gradient_dot, Linearisation& at) override;
+  /// A tape of first order keeps N(u), queries, keys, values, sums over values and potentials: about 5 d
+  /// numbers of type T per row (sinkhorn: 7 d), nothing of size n. One of second order also keeps 5 d numbers
+  /// a row of the adjoint (and a matrix of the size of W_O), and as many of the tangent; throws BadInput but
+  /// for kernel dot with softmax or linear.
+  std::unique_ptr<TermTape> make_tape(Order upto) const override;
+  void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override;
+  void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point at, Sum out,
+            TermTape* tape) override;
+  void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+            const LayerWeights<double>* gradient, TermTape* tape) override;
+  void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
+                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
 
   /// The kernel k itself, for output only: [sample][head][local query][global key], key by global index.
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
@@ -104,16 +80,10 @@ class Attention final : public SlabTerm<T>, public KeepsActivations<T>, public S
   /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the
   /// kernel, 8 d^2 per row and 4 d per visible token (sinkhorn: 2 d more for each further half-step).
   void count(int passes) const;
-  /// out = base + scale * J(u) v of the current chunk, whose forward pass is known.
-  void set_tangent_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* v,
-                            double scale, const double* base, double* out);
-  /// u_bar = base + scale * J(u)^T w of the current chunk, whose forward pass is known; adds to the gradient,
-  /// if any.
-  void set_adjoint_of_chunk(const AttentionWeights<const T>& weights, const double* u, const double* w,
-                            double scale, const double* base, double* u_bar,
-                            const LayerWeights<double>* gradient);
-  /// Sets alpha W_O, its variation and that of alpha b_O in the work space.
-  void scale_output(const AttentionWeights<const T>& weights, const AttentionWeights<const T>& weights_dot);
+  /// body() for every chunk, whose forward pass is that of the tape, or (null) computed again.
+  template <class Body>
+  void over_known_chunks(const AttentionWeights<const T>& theta, const double* u, TermTape* tape,
+                         Body&& body);
   const SlabContext& context_;
   AttentionSettings settings_;
   std::unique_ptr<Work> work_;

@@ -13,13 +13,9 @@
 #include "base/phases.hpp"
 #include "operators/kernels/linear_map.hpp"
 #include "operators/kernels/scratch.hpp"
-#include "operators/second_order.hpp"
 #include "operators/slab_term.hpp"
 
 namespace fluxformer {
-
-template <class T>
-class ReactionAdjointTape;
 
 /// The function g.
 enum class Activation { gelu_erf, gelu_tanh, relu };
@@ -34,82 +30,47 @@ struct ReactionSettings {
 
 /// The slab term rho R(u) in the arithmetic T. Not collective: tokens are independent.
 template <class T>
-class Reaction final : public SlabTerm<T>, public KeepsActivations<T>, public SecondOrder<T> {
+class Reaction final : public SlabTerm<T> {
  public:
   /// `context` is borrowed.
   Reaction(const SlabContext& context, const ReactionSettings& settings, Operands operands = Operands::exact);
 
-  void add_rhs(const LayerWeights<const T>& weights, const double* u, double scale, double* out) override;
-  void add_tangent(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                   double* out) override;
-  void add_adjoint(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                   double* u_bar, const LayerWeights<double>* gradient) override;
-  /// Keeps N(u), the hidden values and the slopes of the activation: d + 2 f numbers of type T per row.
-  std::unique_ptr<TermTape> make_activations() const override;
-  void set_rhs_keeping(const LayerWeights<const T>& weights, const double* u, double scale,
-                       const double* base, double* out, TermTape& kept) override;
-  void set_tangent_kept(const LayerWeights<const T>& weights, const double* u, const double* v, double scale,
-                        const double* base, double* out, TermTape& kept) override;
-  void set_adjoint_kept(const LayerWeights<const T>& weights, const double* u, const double* w, double scale,
-                        const double* base, double* u_bar, const LayerWeights<double>* gradient,
-                        TermTape& kept) override;
-
-  /// Keeps 3 d + 5 f numbers of type T per row: N(u), the hidden values, slopes and curvatures (none for
-  /// ReLU); of the adjoint W_1^T z_bar and W_2^T w; of the tangent N_dot and z_dot.
-  Linearisation make_linearisation() const override;
-  void set_rhs_linearised(const LayerWeights<const T>& weights, const double* u, double scale,
-                          const double* base, double* out, Linearisation& at) override;
-  void set_adjoint_linearised(const LayerWeights<const T>& weights, const double* u, const double* w,
-                              double scale, const double* base, double* u_bar,
-                              const LayerWeights<double>* gradient, Linearisation& at) override;
-  void set_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                   const double* u, const double* u_dot, double scale, const double* base, double* out,
-                   Linearisation& at) override;
-  void set_adjoint_tangent(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                           const double* u, const double* u_dot, const double* w, const double* w_dot,
-                           double scale, const double* base, double* u_bar_dot,
-                           const LayerWeights<double>& gradient_dot, Linearisation& at) override;
-  void set_gauss_newton(const LayerWeights<const T>& weights, const double* u, const double* w_dot,
-                        double scale, const double* base, double* u_bar_dot,
-                        const LayerWeights<double>& gradient_dot, Linearisation& at) override;
-
-  /// Arrays of a block of rows: N(u) [row][width], g(z), g'(z) and g''(z) [row][hidden]. Slopes and
-  /// curvatures may be null: not wanted, or no curvature.
-  struct Hidden {
-    T *normal, *value, *slope, *curvature = nullptr;
-  };
+  /// A tape of first order keeps N(u), the hidden values and slopes: d + 2 f numbers of type T per row. One
+  /// of second order keeps 3 d + 5 f: also curvatures (none for ReLU), W_2^T w, W_1^T z_bar, N_dot and z_dot.
+  std::unique_ptr<TermTape> make_tape(Order upto) const override;
+  void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override;
+  void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point at, Sum out,
+            TermTape* tape) override;
+  void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
+            const LayerWeights<double>* gradient, TermTape* tape) override;
+  void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
+                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
 
  private:
+  struct Hidden;
+  class ValueTape;
+  class SecondOrderTape;
   template <class P>
   const ReactionWeights<P>& mine(const LayerWeights<P>& weights) const {
     return settings_.first_half ? weights.first_reaction : weights.reaction;
   }
   /// Counts flops: `passes` times the two products of the value, 4 d f per row.
   void count(int passes) const { count_flops(4.0 * passes * context_.rows() * (width_ * hidden_)); }
-  /// normal := N(u), or u, in T.
-  void inner_input(const ReactionWeights<const T>& weights, const double* u, Index rows, T* normal) const;
-  /// Computes values, slopes and curvatures (if not null) of z = W_1 hidden.normal + b_1.
-  void hidden_values(const ReactionWeights<const T>& weights, Index rows, const Hidden& hidden);
   /// Sets the linear maps, before the first product of a call.
-  void set_maps(const ReactionWeights<const T>& weights);
-  /// out = base + scale * rho R of a block of rows; fills the arrays of `hidden` that are not null.
-  void add_block(const ReactionWeights<const T>& weights, const double* u, Index rows, const Hidden& hidden,
-                 double scale, T* result, const double* base, double* out);
-  /// Numbers of scratch memory that pull_back takes.
-  Index adjoint_scratch() const {
-    return block_ * (2 * width_ + hidden_) + 2 * hidden_ * width_ + hidden_ + width_;
-  }
-  /// out = base + scale * J(u) v; slope_of(first row, rows) gives g'(z) of a block. Needs three scratch
-  /// arrays.
-  template <class SlopeOf>
-  void push_forward(const ReactionWeights<const T>& weights, const double* u, const double* v, double scale,
-                    const double* base, double* out, SlopeOf&& slope_of);
-  /// u_bar = base + scale * J^T w, and the gradient if `bar` is not null; hidden_of(first row, rows) gives
-  /// the hidden values of a block; fills `keep`, if not null. Needs adjoint_scratch().
-  template <class HiddenOf>
-  void pull_back(const ReactionWeights<const T>& weights, const double* u, const double* w, double scale,
-                 const double* base, double* u_bar, const ReactionWeights<double>* bar,
-                 ReactionAdjointTape<T>* keep, HiddenOf&& hidden_of);
+  void set_maps(const ReactionWeights<const T>& theta);
+  /// Computes N(u), or u in T, and values, slopes and curvatures (if not null) of z = W_1 N(u) + b_1.
+  void compute_hidden(const ReactionWeights<const T>& theta, const double* u, Index rows,
+                      const Hidden& hidden);
+  /// The hidden values of the block from row `first` on: those of the tape, or (null) computed in `scratch`.
+  Hidden known_hidden(const ReactionWeights<const T>& theta, const double* u, Index first, Index rows,
+                      const ValueTape* tape, const Hidden& scratch);
+  /// Scratch memory for the hidden values of a block, 3 parts; nothing if there is a tape.
+  Index hidden_scratch(const ValueTape* tape) const;
+  Hidden take_hidden(const ValueTape* tape);
+  /// The two cases of `push`: along the state, or along state and weights.
+  void push_state(const ReactionWeights<const T>& theta, Point at, Sum out, const ValueTape* tape);
+  void push_all(const ReactionWeights<const T>& theta, const ReactionWeights<const T>& theta_dot, Point at,
+                Sum out, const ValueTape* tape, SecondOrderTape* keep);
   /// body(first row, rows) over blocks of rows whose hidden values fit in the cache.
   template <class Body>
   void over_blocks(Body&& body) const {

@@ -20,17 +20,15 @@ std::vector<double> everything(SlabTerm<double>& term, const LayerWeights<const 
   const auto &u = problem.u, &v = problem.v, &w = problem.w;
   std::vector<double> rhs(u.size()), tangent(u.size()), bar(u.size()), all;
   std::fill(gradient_values.begin(), gradient_values.end(), 0.0);
-  term.add_rhs(weights, u.data(), 1, rhs.data());
-  term.add_tangent(weights, u.data(), v.data(), 1, tangent.data());
-  term.add_adjoint(weights, u.data(), w.data(), 1, bar.data(), &gradient);
+  term.apply(weights, u.data(), add_to(rhs.data()), nullptr);
+  term.push(weights, nullptr, {u.data(), v.data()}, add_to(tangent.data()), nullptr);
+  term.pull(weights, u.data(), w.data(), add_to(bar.data()), &gradient, nullptr);
   for (const auto* part : {&rhs, &tangent, &bar, &gradient_values})
     all.insert(all.end(), part->begin(), part->end());
-  if (auto* const keeping = dynamic_cast<KeepsActivations<double>*>(&term)) {
-    const auto kept = keeping->make_activations();
-    keeping->set_rhs_keeping(weights, u.data(), 1, u.data(), rhs.data(), *kept);
-    keeping->set_adjoint_kept(weights, u.data(), w.data(), 1, w.data(), bar.data(), nullptr, *kept);
-    for (const auto* part : {&rhs, &bar}) all.insert(all.end(), part->begin(), part->end());
-  }
+  const auto kept = term.make_tape(Order::first);
+  term.apply(weights, u.data(), {1, u.data(), rhs.data()}, kept.get());
+  term.pull(weights, u.data(), w.data(), {1, w.data(), bar.data()}, nullptr, kept.get());
+  for (const auto* part : {&rhs, &bar}) all.insert(all.end(), part->begin(), part->end());
   return all;
 }
 

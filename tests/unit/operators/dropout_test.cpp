@@ -82,25 +82,25 @@ TEST(DroppedTerm, is_the_masked_term_with_its_derivatives) {
   const auto u = random_vector(size, 1), v = random_vector(size, 2), z = random_vector(size, 3);
 
   std::vector<double> plain(size, 0.0), value(size, 0.0), kept_value(size);
-  reaction.add_rhs(w, u.data(), 0.7, plain.data());
+  reaction.apply(w, u.data(), add_to(plain.data(), 0.7), nullptr);
   c.dropout.apply(c.context, 4 * 2 + 1, plain.data());
-  term.add_rhs(w, u.data(), 0.7, value.data());
+  term.apply(w, u.data(), add_to(value.data(), 0.7), nullptr);
   EXPECT_EQ(value, plain);
-  const auto kept = term.make_activations();
+  const auto kept = term.make_tape(Order::first);
   const std::vector<double> zero(size, 0.0);
-  term.set_rhs_keeping(w, u.data(), 0.7, zero.data(), kept_value.data(), *kept);
+  term.apply(w, u.data(), {0.7, zero.data(), kept_value.data()}, kept.get());
   EXPECT_LT(relative_difference(kept_value, value), 1e-14);  // the same sums, with the zero added elsewhere
 
   std::vector<double> tangent(size, 0.0), adjoint(size, 0.0), kept_adjoint(size);
-  term.add_tangent(w, u.data(), v.data(), 0.7, tangent.data());
-  term.add_adjoint(w, u.data(), z.data(), 0.7, adjoint.data(), nullptr);
-  term.set_adjoint_kept(w, u.data(), z.data(), 0.7, zero.data(), kept_adjoint.data(), nullptr, *kept);
+  term.push(w, nullptr, {u.data(), v.data()}, add_to(tangent.data(), 0.7), nullptr);
+  term.pull(w, u.data(), z.data(), add_to(adjoint.data(), 0.7), nullptr, nullptr);
+  term.pull(w, u.data(), z.data(), {0.7, zero.data(), kept_adjoint.data()}, nullptr, kept.get());
   EXPECT_NEAR(dot(tangent, z), dot(v, adjoint), 1e-12 * norm(v) * norm(adjoint));
   EXPECT_LT(relative_difference(kept_adjoint, adjoint), 1e-13);
 
   layer = 1;
   std::vector<double> elsewhere(size, 0.0);
-  term.add_rhs(w, u.data(), 0.7, elsewhere.data());
+  term.apply(w, u.data(), add_to(elsewhere.data(), 0.7), nullptr);
   EXPECT_NE(elsewhere, value) << "each layer has a mask of its own";
 }
 

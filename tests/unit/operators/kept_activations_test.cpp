@@ -22,46 +22,40 @@ template <class T>
 struct Subject {
   SlabContext context;
   std::unique_ptr<SlabTerm<T>> term;
-  KeepsActivations<T>* keeping;
   LayerWeights<const T> weights;
   LayerWeights<double> gradient;
   std::vector<double>* gradient_values;
 
-  template <class Keeping>
-  void set(std::unique_ptr<Keeping> made) {
-    keeping = made.get();
-    term = std::move(made);
-  }
   std::vector<double> rhs(const std::vector<double>& u, std::vector<double> out) {
-    term->add_rhs(weights, u.data(), scale, out.data());
+    term->apply(weights, u.data(), add_to(out.data(), scale), nullptr);
     return out;
   }
   std::vector<double> adjoint(const std::vector<double>& u, const std::vector<double>& w,
                               std::vector<double> bar) {
-    term->add_adjoint(weights, u.data(), w.data(), scale, bar.data(), &gradient);
+    term->pull(weights, u.data(), w.data(), add_to(bar.data(), scale), &gradient, nullptr);
     return bar;
   }
   std::vector<double> kept_rhs(const std::vector<double>& u, const std::vector<double>& base,
                                TermTape& kept) {
     std::vector<double> out(u.size(), 7.0);  // overwritten
-    keeping->set_rhs_keeping(weights, u.data(), scale, base.data(), out.data(), kept);
+    term->apply(weights, u.data(), {scale, base.data(), out.data()}, &kept);
     return out;
   }
   std::vector<double> kept_adjoint(const std::vector<double>& u, const std::vector<double>& w,
                                    const std::vector<double>& base, TermTape& kept) {
     std::vector<double> bar(u.size(), 7.0);
-    keeping->set_adjoint_kept(weights, u.data(), w.data(), scale, base.data(), bar.data(), &gradient, kept);
+    term->pull(weights, u.data(), w.data(), {scale, base.data(), bar.data()}, &gradient, &kept);
     return bar;
   }
   std::vector<double> tangent(const std::vector<double>& u, const std::vector<double>& v,
                               std::vector<double> out) {
-    term->add_tangent(weights, u.data(), v.data(), scale, out.data());
+    term->push(weights, nullptr, {u.data(), v.data()}, add_to(out.data(), scale), nullptr);
     return out;
   }
   std::vector<double> kept_tangent(const std::vector<double>& u, const std::vector<double>& v,
                                    const std::vector<double>& base, TermTape& kept) {
     std::vector<double> out(u.size(), 7.0);
-    keeping->set_tangent_kept(weights, u.data(), v.data(), scale, base.data(), out.data(), kept);
+    term->push(weights, nullptr, {u.data(), v.data()}, {scale, base.data(), out.data()}, &kept);
     return out;
   }
   std::vector<double> taken_gradient() {
@@ -76,7 +70,7 @@ template <class T>
 void expect_the_same_numbers(Subject<T>& subject) {
   const std::size_t size = subject.context.size();
   const auto w = random_vector(size, 3);
-  const auto one = subject.keeping->make_activations(), two = subject.keeping->make_activations();
+  const auto one = subject.term->make_tape(Order::first), two = subject.term->make_tape(Order::first);
   EXPECT_EQ(one->bytes(), two->bytes());
   for (const unsigned seed : {10u, 20u}) {
     const auto u = random_vector(size, seed, 1.2, 0.3), v = random_vector(size, seed + 1, 1.2, 0.3);
@@ -92,12 +86,12 @@ void expect_the_same_numbers(Subject<T>& subject) {
       EXPECT_EQ(subject.kept_tangent(*state, w, w, *kept), subject.tangent(*state, w, w));
     }
     auto in_place = w;
-    subject.keeping->set_adjoint_kept(subject.weights, u.data(), w.data(), scale, in_place.data(),
-                                      in_place.data(), nullptr, *one);
+    subject.term->pull(subject.weights, u.data(), w.data(), add_to(in_place.data(), scale), nullptr,
+                       one.get());
     EXPECT_EQ(in_place, subject.adjoint(u, w, w));
     in_place = w;
-    subject.keeping->set_tangent_kept(subject.weights, u.data(), w.data(), scale, in_place.data(),
-                                      in_place.data(), *one);
+    subject.term->push(subject.weights, nullptr, {u.data(), w.data()}, add_to(in_place.data(), scale),
+                       one.get());
     EXPECT_EQ(in_place, subject.tangent(u, w, w));
   }
 }
@@ -110,11 +104,10 @@ void expect_of_attention(const Size& size, const AttentionSettings& settings, Ma
   std::vector<double> gradient(p.flat.size());
   Subject<T> subject{{&problem.line, size.samples, size.width, problem.whole.mask},
                      nullptr,
-                     nullptr,
                      p.template view<const T>(rounded.data(), &p.flat.back()),
                      p.template view<double>(gradient.data(), &gradient.back()),
                      &gradient};
-  subject.set(std::make_unique<Attention<T>>(subject.context, problem.settings));
+  subject.term = std::make_unique<Attention<T>>(subject.context, problem.settings);
   expect_the_same_numbers(subject);
 }
 
@@ -146,11 +139,10 @@ void expect_of_reaction(const ReactionSettings& settings, int tokens, int sample
   };
   Subject<T> subject{{&line, samples, width, {}},
                      nullptr,
-                     nullptr,
                      view(rounded.data(), &flat.back()),
                      view(gradient.data(), &gradient.back()),
                      &gradient};
-  subject.set(std::make_unique<Reaction<T>>(subject.context, settings));
+  subject.term = std::make_unique<Reaction<T>>(subject.context, settings);
   expect_the_same_numbers(subject);
 }
 
@@ -167,10 +159,12 @@ TEST(KeptActivations, report_the_memory_they_hold) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 49, 1);
   const SlabContext context{&line, 23, 32, {}};
   const std::size_t rows = 49 * 23, d = 32, f = 128;
-  const auto reaction = Reaction<float>(context, {128, Activation::gelu_erf, true, false}).make_activations();
+  const auto reaction =
+      Reaction<float>(context, {128, Activation::gelu_erf, true, false}).make_tape(Order::first);
   EXPECT_GE(reaction->bytes(), rows * (d + f) * sizeof(float));
   EXPECT_LE(reaction->bytes(), rows * (d + 2 * f) * sizeof(float));
-  const auto attention = Attention<double>(context, make_settings(Kernel::dot, 0, true)).make_activations();
+  const auto attention =
+      Attention<double>(context, make_settings(Kernel::dot, 0, true)).make_tape(Order::first);
   // N(u), q, k, v, the mix: 5 d a row, and some numbers per head; never n of them.
   EXPECT_GE(attention->bytes(), rows * 5 * d * sizeof(double));
   EXPECT_LE(attention->bytes(), rows * 6 * d * sizeof(double));

@@ -32,7 +32,7 @@ struct Problem {
   std::vector<double> rhs(const std::vector<double>& u) {
     TokenDiffusion<double> term(context);
     std::vector<double> out(u.size(), 0.0);
-    term.add_rhs(weights, u.data(), 1.0, out.data());
+    term.apply(weights, u.data(), add_to(out.data()), nullptr);
     return out;
   }
   std::vector<double> euler(std::vector<double> u, double dt) {

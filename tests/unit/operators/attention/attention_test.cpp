@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "operators/second_order.hpp"
 #include "tests/support/attention_problem.hpp"
 #include "tests/support/attention_second_order_case.hpp"
 #include "tests/support/reached.hpp"
@@ -210,7 +209,7 @@ AttentionPoint moved(AttentionPoint at, double step, const AttentionPoint& direc
           plus(at.w, step, direction.w)};
 }
 
-/// The plain value and adjoint, by add_rhs and add_adjoint.
+/// The plain value and adjoint, with nothing kept.
 AttentionSweep plain_sweep(SplitAttention<double>& split, const AttentionPoint& at, double scale = 1) {
   AttentionParameters p(split.width(), 1);
   p.flat = at.weights;
@@ -346,7 +345,7 @@ std::vector<std::vector<double>> results_over(Base base) {
              weights_dot = p.view<const double>(direction.weights.data(), &direction.weights.back());
   std::vector<double> sums(at.weights.size(), 0.0);
   const auto bars = p.view<double>(sums.data(), &sums.back());
-  Linearisation kept = term.make_linearisation();
+  const auto kept = term.make_tape(Order::second);
   std::vector<std::vector<double>> results;
   /// call(base, result), where the base holds the numbers of `vector`
   const auto over = [&](const std::vector<double>& vector, const auto& call) {
@@ -359,20 +358,20 @@ std::vector<std::vector<double>> results_over(Base base) {
     results.push_back(result);
   };
   over(at.u, [&](const double* from, double* to) {
-    term.set_rhs_linearised(weights, at.u.data(), 0.7, from, to, kept);
+    term.apply(weights, at.u.data(), {0.7, from, to}, kept.get());
   });
   over(at.w, [&](const double* from, double* to) {
-    term.set_adjoint_linearised(weights, at.u.data(), at.w.data(), 0.7, from, to, nullptr, kept);
+    term.pull(weights, at.u.data(), at.w.data(), {0.7, from, to}, nullptr, kept.get());
   });
   over(direction.u, [&](const double* from, double* to) {
-    term.set_tangent(weights, weights_dot, at.u.data(), direction.u.data(), 0.7, from, to, kept);
+    term.push(weights, &weights_dot, {at.u.data(), direction.u.data()}, {0.7, from, to}, kept.get());
   });
   over(direction.w, [&](const double* from, double* to) {
-    term.set_adjoint_tangent(weights, weights_dot, at.u.data(), direction.u.data(), at.w.data(),
-                             direction.w.data(), 0.7, from, to, bars, kept);
+    term.pull_along(weights, weights_dot, {at.u.data(), direction.u.data()},
+                    {at.w.data(), direction.w.data()}, {0.7, from, to}, bars, kept.get());
   });
   over(direction.w, [&](const double* from, double* to) {
-    term.set_gauss_newton(weights, at.u.data(), direction.w.data(), 0.7, from, to, bars, kept);
+    term.pull(weights, at.u.data(), direction.w.data(), {0.7, from, to}, &bars, &kept->value());
   });
   // Each is its base plus something.
   const std::vector<const std::vector<double>*> bases = {&at.u, &at.w, &direction.u, &direction.w,
@@ -408,23 +407,22 @@ TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
   const auto weights = problem.p.view<const double>(at.weights.data(), &at.weights.back()),
              weights_dot = problem.p.view<const double>(direction.weights.data(), &direction.weights.back());
   const std::vector<double> nothing(at.u.size(), 0.0);
-  Linearisation reused = term.make_linearisation(), fresh = term.make_linearisation();
-  const auto product = [&](Linearisation& kept) {
+  const auto reused = term.make_tape(Order::second), fresh = term.make_tape(Order::second);
+  const auto product = [&](TermTape* kept) {
     std::vector<double> out(at.u.size()), sums(at.weights.size(), 0.0);
     const auto bars = problem.p.view<double>(sums.data(), &sums.back());
-    term.set_rhs_linearised(weights, at.u.data(), 1, nothing.data(), out.data(), kept);
-    term.set_adjoint_linearised(weights, at.u.data(), at.w.data(), 1, nothing.data(), out.data(), &bars,
-                                kept);
+    const Sum to{1, nothing.data(), out.data()};
+    const fluxformer::Point point{at.u.data(), direction.u.data()};
+    term.apply(weights, at.u.data(), to, kept);
+    term.pull(weights, at.u.data(), at.w.data(), to, &bars, kept);
     std::fill(sums.begin(), sums.end(), 0.0);
-    term.set_tangent(weights, weights_dot, at.u.data(), direction.u.data(), 1, nothing.data(), out.data(),
-                     kept);
-    term.set_adjoint_tangent(weights, weights_dot, at.u.data(), direction.u.data(), at.w.data(),
-                             direction.w.data(), 1, nothing.data(), out.data(), bars, kept);
+    term.push(weights, &weights_dot, point, to, kept);
+    term.pull_along(weights, weights_dot, point, {at.w.data(), direction.w.data()}, to, bars, kept);
     return sums;
   };
-  const auto first = product(reused);
-  EXPECT_EQ(product(reused), first);
-  EXPECT_EQ(product(fresh), first);
+  const auto first = product(reused.get());
+  EXPECT_EQ(product(reused.get()), first);
+  EXPECT_EQ(product(fresh.get()), first);
 }
 
 TEST(AttentionSecondOrderCalls, at_one_state_leave_those_at_another_alone) {
@@ -448,7 +446,7 @@ TEST(AttentionSecondOrderCalls, refuse_by_the_name_of_the_key_what_has_no_second
   const SlabContext context{&line, 2, 8, {}};
   const auto refusal = [&](Kernel kernel, int iterations) -> std::string {
     try {
-      Attention<double>(context, make_settings(kernel, iterations, true)).make_linearisation();
+      Attention<double>(context, make_settings(kernel, iterations, true)).make_tape(Order::second);
     } catch (const BadInput& error) {
       return error.what();
     }
@@ -465,7 +463,7 @@ TEST(AttentionSecondOrderCalls, report_the_memory_they_hold) {
   const SlabContext context{&line, 23, 32, {}};
   const std::size_t rows = 49 * 23, d = 32;
   const auto bytes =
-      Attention<double>(context, make_settings(Kernel::dot, 0, true)).make_linearisation().bytes();
+      Attention<double>(context, make_settings(Kernel::dot, 0, true)).make_tape(Order::second)->bytes();
   // Three times 5 d a row and some numbers per head, and one matrix; never n numbers a row.
   EXPECT_GE(bytes, rows * 15 * d * sizeof(double));
   EXPECT_LE(bytes, (rows * 17 * d + d * d + d) * sizeof(double));

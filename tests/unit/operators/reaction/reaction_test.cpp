@@ -40,7 +40,7 @@ class ReactionTerm : public testing::TestWithParam<std::tuple<ReactionCase, Acti
     LayerWeights<const T> weights;
     weights.reaction = parameters.view<const T>(rounded.data(), &flat.back());
     std::vector<double> out(at.size());
-    Reaction<T>(context, settings).add_rhs(weights, at.data(), 1, out.data());
+    Reaction<T>(context, settings).apply(weights, at.data(), add_to(out.data(), 1), nullptr);
     return out;
   }
   std::vector<double> value(const std::vector<double>& at) const { return value(at, parameters.flat); }
@@ -51,7 +51,8 @@ class ReactionTerm : public testing::TestWithParam<std::tuple<ReactionCase, Acti
     LayerWeights<const T> weights;
     weights.reaction = parameters.view<const T>(rounded.data(), &parameters.flat.back());
     std::vector<double> out(u.size());
-    Reaction<T>(context, settings).add_tangent(weights, u.data(), v.data(), 1, out.data());
+    Reaction<T>(context, settings)
+        .push(weights, nullptr, {u.data(), v.data()}, add_to(out.data(), 1), nullptr);
     return out;
   }
 
@@ -67,8 +68,8 @@ class ReactionTerm : public testing::TestWithParam<std::tuple<ReactionCase, Acti
     LayerWeights<double> gradient;
     gradient.reaction = parameters.view<double>(bar.flat.data(), &bar.flat.back());
     Reaction<T>(context, settings)
-        .add_adjoint(weights, u.data(), w.data(), scale, bar.u_bar.data(),
-                     with_parameters ? &gradient : nullptr);
+        .pull(weights, u.data(), w.data(), add_to(bar.u_bar.data(), scale),
+              with_parameters ? &gradient : nullptr, nullptr);
     return bar;
   }
 };
@@ -85,8 +86,8 @@ TEST_P(ReactionTerm, adds_to_what_is_there_with_its_scale) {
   weights.reaction = parameters.view<const double>(parameters.flat.data(), &parameters.flat.back());
   Reaction<double> reaction(context, settings);
   std::vector<double> out = w, tangent_out = w;
-  reaction.add_rhs(weights, u.data(), -0.7, out.data());
-  reaction.add_tangent(weights, u.data(), v.data(), -0.7, tangent_out.data());
+  reaction.apply(weights, u.data(), add_to(out.data(), -0.7), nullptr);
+  reaction.push(weights, nullptr, {u.data(), v.data()}, add_to(tangent_out.data(), -0.7), nullptr);
   EXPECT_LE(relative_difference(out, plus(w, -0.7, value(u))), 1e-14);
   EXPECT_LE(relative_difference(tangent_out, plus(w, -0.7, tangent())), 1e-14);
   const Adjoint plain = adjoint(), scaled = adjoint(-0.7, 0.5);
@@ -181,7 +182,7 @@ TEST(Reaction, first_half_uses_the_weights_of_the_first_half) {
   for (const bool first_half : {true, false}) {
     const ReactionSettings settings{7, Activation::gelu_erf, true, first_half};
     std::vector<double> out(u.size());
-    Reaction<double>(context, settings).add_rhs(weights, u.data(), 1, out.data());
+    Reaction<double>(context, settings).apply(weights, u.data(), add_to(out.data(), 1), nullptr);
     const auto& used = first_half ? weights.first_reaction : weights.reaction;
     EXPECT_LE(relative_difference(out, reference::feed_forward(u, 5, settings, used)), 1e-14);
   }
@@ -196,14 +197,15 @@ TEST(Reaction, passes_a_nan_on) {
   for (const Activation activation : {Activation::gelu_erf, Activation::gelu_tanh, Activation::relu}) {
     std::vector<double> u = random_vector(10, 3), out(10);
     u[2] = NAN;
-    Reaction<double>(context, {7, activation, true, false}).add_rhs(weights, u.data(), 1, out.data());
+    Reaction<double>(context, {7, activation, true, false})
+        .apply(weights, u.data(), add_to(out.data(), 1), nullptr);
     EXPECT_TRUE(std::isnan(out[0]));
     EXPECT_FALSE(std::isnan(out[5]));  // the other token
   }
 }
 
-// The reaction through SecondOrder: the same numbers as without, and derivatives of value and adjoint along a
-// direction of weights, rho, state and adjoint together.
+// The reaction with tapes of second order: the same numbers as without, and derivatives of value and adjoint
+// along a direction of weights, rho, state and adjoint together.
 
 struct Case {
   int tokens, samples, width, hidden;
@@ -268,7 +270,8 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
   std::vector<double> value(const Point& point) const {
     std::vector<double> out = base;
     const Rounded<double> weights(parameters, point.flat);
-    Reaction<double>(context, settings).add_rhs(weights.views, point.u.data(), scale, out.data());
+    Reaction<double>(context, settings)
+        .apply(weights.views, point.u.data(), add_to(out.data(), scale), nullptr);
     return out;
   }
   Bars adjoint(const Point& point) const {
@@ -276,7 +279,8 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
     const Rounded<double> weights(parameters, point.flat);
     const auto gradient = gradient_in(bars.flat);
     Reaction<double>(context, settings)
-        .add_adjoint(weights.views, point.u.data(), point.w.data(), scale, bars.u.data(), &gradient);
+        .pull(weights.views, point.u.data(), point.w.data(), add_to(bars.u.data(), scale), &gradient,
+              nullptr);
     return bars;
   }
 
@@ -288,29 +292,30 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
       value = adjoint.u = std::vector<double>(test.base.size(), 7.0);  // overwritten
       adjoint.flat = test.flat_base;
       const auto gradient = test.gradient_in(adjoint.flat);
-      term.set_rhs_linearised(weights.views, test.at.u.data(), scale, test.base.data(), value.data(), kept);
-      term.set_adjoint_linearised(weights.views, test.at.u.data(), test.at.w.data(), scale, test.base.data(),
-                                  adjoint.u.data(), &gradient, kept);
+      term.apply(weights.views, test.at.u.data(), {scale, test.base.data(), value.data()}, kept.get());
+      term.pull(weights.views, test.at.u.data(), test.at.w.data(),
+                {scale, test.base.data(), adjoint.u.data()}, &gradient, kept.get());
     }
     std::vector<double> tangent(const Point& v, const std::vector<double>& from) {
       std::vector<double> out(from.size(), 7.0);
       const Rounded<T> dot(test.parameters, v.flat);
-      term.set_tangent(weights.views, dot.views, test.at.u.data(), v.u.data(), scale, from.data(), out.data(),
-                       kept);
+      term.push(weights.views, &dot.views, {test.at.u.data(), v.u.data()}, {scale, from.data(), out.data()},
+                kept.get());
       return out;
     }
     Bars adjoint_tangent(const Point& v, const std::vector<double>& from) {
       Bars bars{std::vector<double>(from.size(), 7.0), test.flat_base};
       const Rounded<T> dot(test.parameters, v.flat);
-      term.set_adjoint_tangent(weights.views, dot.views, test.at.u.data(), v.u.data(), test.at.w.data(),
-                               v.w.data(), scale, from.data(), bars.u.data(), test.gradient_in(bars.flat),
-                               kept);
+      term.pull_along(weights.views, dot.views, {test.at.u.data(), v.u.data()},
+                      {test.at.w.data(), v.w.data()}, {scale, from.data(), bars.u.data()},
+                      test.gradient_in(bars.flat), kept.get());
       return bars;
     }
     Bars gauss_newton(const Point& v, const std::vector<double>& from) {
       Bars bars{std::vector<double>(from.size(), 7.0), test.flat_base};
-      term.set_gauss_newton(weights.views, test.at.u.data(), v.w.data(), scale, from.data(), bars.u.data(),
-                            test.gradient_in(bars.flat), kept);
+      const auto gradient = test.gradient_in(bars.flat);
+      term.pull(weights.views, test.at.u.data(), v.w.data(), {scale, from.data(), bars.u.data()}, &gradient,
+                &kept->value());
       return bars;
     }
     /// D^2 along a direction, without the bases; another direction came before.
@@ -325,7 +330,7 @@ class ReactionAlongADirection : public testing::TestWithParam<std::tuple<Case, A
     ReactionAlongADirection& test;
     Rounded<T> weights;
     Reaction<T> term;
-    Linearisation kept = term.make_linearisation();
+    std::unique_ptr<TermTape> kept = term.make_tape(Order::second);
     std::vector<double> value;
     Bars adjoint;
   };
@@ -346,12 +351,13 @@ TEST_P(ReactionAlongADirection, a_gauss_newton_adjoint_is_the_adjoint_of_another
   EXPECT_EQ(again.flat, plain.flat);
 }
 
-// add_tangent is another code for the same derivative: sums of d + f terms in another order.
-TEST_P(ReactionAlongADirection, tangent_of_the_state_alone_is_add_tangent) {
+// The tangent without weights is another code for the same derivative: sums of d + f terms in another order.
+TEST_P(ReactionAlongADirection, tangent_of_the_state_alone_is_that_without_weights) {
   Linearised<double> term(*this);
   std::vector<double> expected = base;
   Reaction<double>(context, settings)
-      .add_tangent(term.weights.views, at.u.data(), along.u.data(), scale, expected.data());
+      .push(term.weights.views, nullptr, {at.u.data(), along.u.data()}, add_to(expected.data(), scale),
+            nullptr);
   const Point state{std::vector<double>(at.flat.size()), along.u, along.w};
   EXPECT_LE(relative_difference(term.tangent(state, base), expected), 1e-14 * std::sqrt(size.hidden));
 }
@@ -396,7 +402,7 @@ TEST_P(ReactionAlongADirection, a_base_may_be_the_result_or_a_vector_of_the_call
   Linearised<double> term(*this);
   const Rounded<double> weights(parameters, at.flat), weights_dot(parameters, along.flat);
   const double *u = at.u.data(), *w = at.w.data(), *u_dot = along.u.data(), *w_dot = along.w.data();
-  Linearisation kept = term.term.make_linearisation();
+  const auto kept = term.term.make_tape(Order::second);
   std::vector<double> flat = flat_base, out = base;
   const auto gradient = gradient_in(flat);
   const auto expect = [&](const std::vector<double>& expected, const std::vector<double>& vector, auto call) {
@@ -409,26 +415,26 @@ TEST_P(ReactionAlongADirection, a_base_may_be_the_result_or_a_vector_of_the_call
       EXPECT_NEAR(out[i] - vector[i], expected[i] - base[i], 1e-14 * (norm(expected) + norm(vector)));
   };
   expect(term.value, at.u, [&](const double* from) {
-    term.term.set_rhs_linearised(weights.views, u, scale, from, out.data(), kept);
+    term.term.apply(weights.views, u, {scale, from, out.data()}, kept.get());
   });
   expect(term.adjoint.u, at.w, [&](const double* from) {
-    term.term.set_adjoint_linearised(weights.views, u, w, scale, from, out.data(), nullptr, kept);
+    term.term.pull(weights.views, u, w, {scale, from, out.data()}, nullptr, kept.get());
   });
   expect(term.tangent(along, base), along.u, [&](const double* from) {
-    term.term.set_tangent(weights.views, weights_dot.views, u, u_dot, scale, from, out.data(), kept);
+    term.term.push(weights.views, &weights_dot.views, {u, u_dot}, {scale, from, out.data()}, kept.get());
   });
   // Without a gradient, the adjoint kept what its tangent needs all the same.
   flat = flat_base;
   const Bars bars = term.adjoint_tangent(along, base);
-  term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, base.data(),
-                                out.data(), gradient, kept);
+  term.term.pull_along(weights.views, weights_dot.views, {u, u_dot}, {w, w_dot},
+                       {scale, base.data(), out.data()}, gradient, kept.get());
   EXPECT_EQ(flat, bars.flat);
   expect(bars.u, along.w, [&](const double* from) {
-    term.term.set_adjoint_tangent(weights.views, weights_dot.views, u, u_dot, w, w_dot, scale, from,
-                                  out.data(), gradient, kept);
+    term.term.pull_along(weights.views, weights_dot.views, {u, u_dot}, {w, w_dot}, {scale, from, out.data()},
+                         gradient, kept.get());
   });
   expect(term.gauss_newton(along, base).u, along.w, [&](const double* from) {
-    term.term.set_gauss_newton(weights.views, u, w_dot, scale, from, out.data(), gradient, kept);
+    term.term.pull(weights.views, u, w_dot, {scale, from, out.data()}, &gradient, &kept->value());
   });
 }
 
