@@ -75,7 +75,7 @@ double AdjointMethod::exact_share(double share) const {
 }
 
 Tape& AdjointStepper::Tapes::of(DepthModel& model, int index) {
-  while (std::ssize(tape) <= index) tape.push_back(model.make_tape());
+  while (std::ssize(tape) <= index) tape.push_back(model.make_tape(Order::first));
   return *tape[index];
 }
 
@@ -211,8 +211,8 @@ Tape& AdjointStepper::stage_tape(int stage) {
 void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
   // f = (h/c) F_s(x), s the depth of the stage
   if (!method_.layer_map()) {
-    if (!tapes_of_stages_ || !taping_) return field_.field(point(time), field_.step(), x, f);
-    return field_.field_keeping(point(time), field_.step(), x, f, stage_tape(stage_++));
+    Tape* const tape = tapes_of_stages_ && taping_ ? &stage_tape(stage_++) : nullptr;
+    return field_.field(point(time), field_.step(), x, f, tape);
   }
   // The layer map as a step of forward Euler of length 1: f = G(u; h/c) - u.
   const ReadArray from(x);
@@ -220,23 +220,21 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
   auto& model = field_.model();
   if (!taping_) return model.increment(field_.entry(cell_), field_.step(), from.values, to.values);
   auto& tape = tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0);
-  model.map_keeping(field_.entry(cell_), field_.step(), from.values, to.values, tape);
+  model.map(field_.entry(cell_), field_.step(), from.values, to.values, &tape);
   for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= from.values[j];
 }
 
 void AdjointStepper::transposed_product(Vec w, Vec bar) {
   // For implicit methods this is a product within a Krylov solver, bar = (h/c) (dF/du)^T w, not part of the
   // gradient.
-  if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {});
+  if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {}, nullptr);
   --stage_;
   if (!method_.layer_map()) {
     // bar = (h/c) (dF/du)^T w and gradient += b_i (h/c) (dF/dtheta)^T w at stage i, with 1 for b_i = 0. PETSc
     // itself multiplies `bar` by this factor, which is therefore taken out again.
     const double factor = method_.stage_factor(stage_);
-    if (tapes_of_stages_)
-      field_.kept_adjoint(at_point_, factor * field_.step(), at_, stage_tape(stage_), w, bar, gradient_);
-    else
-      field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_);
+    Tape* const tape = tapes_of_stages_ ? &stage_tape(stage_) : nullptr;
+    field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_, tape);
     check(VecScale(bar, 1 / factor));
     return;
   }
@@ -244,8 +242,8 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
   const ReadArray from(at_), outer(w);
   const WriteArray to(bar);
   auto& model = field_.model();
-  model.map_adjoint(field_.entry(cell_), field_.step(), from.values, tapes_.of(model, cell_ - 1 - first_),
-                    outer.values, to.values, gradient_);
+  model.pull(field_.entry(cell_), field_.step(), from.values, outer.values, to.values, gradient_,
+             &tapes_.of(model, cell_ - 1 - first_), Order::first);
   for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= outer.values[j];
 }
 
@@ -254,7 +252,7 @@ void AdjointStepper::parameter_product(Vec w) {
   VecHandle unused;
   check(VecDuplicate(w, unused.out()));
   const double factor = method_.parameter_factor(parameters_share_);
-  field_.adjoint(parameters_at_point_, factor * field_.step(), parameters_at_, w, unused, gradient_);
+  field_.adjoint(parameters_at_point_, factor * field_.step(), parameters_at_, w, unused, gradient_, nullptr);
 }
 
 // The PETSc callbacks of AdjointStepper.

@@ -101,7 +101,7 @@ void March::Impl::make_stepper() {
           return guarded([&] {
             auto& me = *static_cast<Impl*>(context);
             // du/ds = F_s(u) / c
-            me.field.field(me.point(s), 1 / me.field.speed(), x, f);
+            me.field.field(me.point(s), 1 / me.field.speed(), x, f, nullptr);
           });
         },
         this));
@@ -198,7 +198,7 @@ void March::Impl::make_newton() {
         return guarded([&] {
           auto& me = *static_cast<Impl*>(context);
           // f = lead x - known - F(x) / c
-          me.field.field(me.at_point, 1 / me.field.speed(), x, f);
+          me.field.field(me.at_point, 1 / me.field.speed(), x, f, nullptr);
           check(VecAYPX(f, -1, x));
           check(VecAXPY(f, me.lead - 1, x));
           check(VecAXPY(f, -1, me.known));

@@ -38,17 +38,15 @@ class MarchField {
   }
   DepthPoint entry(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
 
-  /// f = scale F(x). Collective over the token line, as all calls below.
-  void field(const DepthPoint& at, double scale, Vec x, Vec f);
-  /// f = scale F(x), keeping activations on `tape`.
-  void field_keeping(const DepthPoint& at, double scale, Vec x, Vec f, Tape& tape);
+  /// f = scale F(x), keeping activations on `tape` if it is not null. Collective over the token line, as all
+  /// calls below.
+  void field(const DepthPoint& at, double scale, Vec x, Vec f, Tape* tape);
   /// f = scale F'(x) v
   void tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f);
-  /// bar = scale F'(x)^T w; gradient (or empty) += this rank's share of scale (dF/dtheta)^T w
-  void adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar, std::span<double> gradient);
-  /// The products of `adjoint` from the activations that field_keeping kept at x.
-  void kept_adjoint(const DepthPoint& at, double scale, Vec x, Tape& tape, Vec w, Vec bar,
-                    std::span<double> gradient);
+  /// bar = scale F'(x)^T w; gradient (or empty) += this rank's share of scale (dF/dtheta)^T w. `tape` is that
+  /// of `field` at x, or null: F is evaluated again.
+  void adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar, std::span<double> gradient,
+               Tape* tape);
 
  private:
   DepthModel& model_;

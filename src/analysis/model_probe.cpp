@@ -70,24 +70,20 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
 void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
   const Index n = context_.line->tokens(), heads = spec().attention.heads;
   k.resize(context_.samples * heads * n * context_.line->block().count());
-  model_->attention_matrix(point(row), step(), u, k.data());
+  model_->attention(point(row), step(), u, nullptr, k.data());
 }
 
 void ModelProbe::attention_state(int row, const double* u, std::vector<double>& v) {
   v.resize(context_.size());
-  model_->attention_state(point(row), step(), u, v.data());
+  model_->attention(point(row), step(), u, v.data(), nullptr);
 }
 
 void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
-  model_->increment_tangent(point(row), step(), u, v, out);
-  // G(u) = u + increment(u): dG/du is the identity plus the derivative of the increment.
-  for (Index j = 0; j < context_.size(); ++j) out[j] += v[j];
+  model_->push(point(row), step(), {u, v}, {}, out, nullptr);
 }
 
 void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {
-  // (dG/du)^T w = w + (dG/du - I)^T w; increment_adjoint adds the second term.
-  std::copy_n(w, context_.size(), out);
-  model_->increment_adjoint(point(row), step(), u, w, out, {});
+  model_->pull(point(row), step(), u, w, out, {}, nullptr, Order::first);
 }
 
 }  // namespace fluxformer

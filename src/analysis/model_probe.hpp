@@ -56,7 +56,7 @@ class ModelProbe {
 
   /// k := attention weights of the cell after row i at the state u, [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);
-  /// v := state on which the attention of the cell after row i acts (DepthModel::attention_state).
+  /// v := state on which the attention of the cell after row i acts (DepthModel::attention).
   void attention_state(int row, const double* u, std::vector<double>& v);
   /// Depth at which the cell after a row reads its weights.
   DepthPoint point(int row) const;

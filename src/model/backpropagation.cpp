@@ -46,8 +46,8 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
       states_[i + 1].resize(size);
       to = states_[i + 1].data();
     }
-    if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape();
-    model_.map_keeping(point(cell), step_, states_[i].data(), to, *tapes_[i]);
+    if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape(Order::first);
+    model_.map(point(cell), step_, states_[i].data(), to, tapes_[i].get());
     if (row) row(cell, to);
   }
 }
@@ -59,7 +59,7 @@ void Backpropagation::backward(double* u_bar, std::span<double> gradient, const 
   double *from = u_bar, *to = next_.data();
   for (int cell = range_.last; cell >= range_.first; --cell) {
     const Index i = cell - range_.first;
-    model_.map_adjoint(point(cell), step_, states_[i].data(), *tapes_[i], from, to, gradient);
+    model_.pull(point(cell), step_, states_[i].data(), from, to, gradient, tapes_[i].get(), Order::first);
     if (row) row(cell - 1, states_[i].data(), to);
     std::swap(from, to);
   }

@@ -11,6 +11,7 @@
 
 #include "model/depth_weights.hpp"
 #include "operators/slab.hpp"
+#include "operators/slab_term.hpp"
 
 namespace fluxformer {
 
@@ -36,25 +37,48 @@ struct EquationCoefficients {
   double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
 };
 
-/// The activations of one application of the layer map, kept for its adjoint. A tape may be used again.
+/// What one application of the layer map, or of the field, keeps for its derivatives. A tape may be used
+/// again: each application overwrites it.
 class Tape {
  public:
   virtual ~Tape() = default;
-  /// Memory that the tape holds, in bytes; the first map_keeping allocates it.
+  /// Memory that the tape holds, in bytes; the first application allocates it.
   virtual std::size_t bytes() const = 0;
 };
 
-/// A model on one slab: layer map and field with their derivatives. Slabs are context().size() doubles. Calls
-/// are collective over the token line.
+/// A model on one slab: layer map and field with their derivatives. Slabs are context().size() doubles; results
+/// overlap no argument. Calls are collective over the token line.
+///
+/// A null tape means: keep nothing, compute again. With a tape, derivatives read what the application that
+/// filled it kept, at its depth, h, u, mask and parameters. `parameters` is the flat vector of a gradient, or
+/// empty: += this rank's share. `direction` is a flat vector of variations, or empty: the parameters do not
+/// vary.
 class DepthModel {
  public:
   virtual ~DepthModel() = default;
   /// The structure of the model, and the tokens, samples and mask of its slabs.
   virtual const ModelSpec& spec() const = 0;
   virtual const SlabContext& context() const = 0;
+  /// An empty tape for derivatives up to this order. Throws BadInput, naming the key, for second derivatives
+  /// of a model that has none.
+  virtual std::unique_ptr<Tape> make_tape(Order upto) const = 0;
 
-  /// out += scale * (G(u; h) - base), h in layers divided by the speed c. `base` may be `u`; `out` overlaps
-  /// neither. A zero vector with norm = sphere gives NaN (the solvers report a non-finite state).
+  /// v = G(u; h), h in layers divided by the speed c. A zero vector with norm = sphere gives NaN (the solvers
+  /// report a non-finite state).
+  virtual void map(const DepthPoint& at, double h, const double* u, double* v, Tape* tape) = 0;
+  /// v_dot = (dG/du) u_dot + (dG/dtheta) direction
+  virtual void push(const DepthPoint& at, double h, Point point, std::span<const double> direction,
+                    double* v_dot, Tape* tape) = 0;
+  /// u_bar = (dG/du)^T w; parameters += (dG/dtheta)^T w. With `keep` = second, what pull_along needs is kept
+  /// on a tape of second order; otherwise the tape stays as it is.
+  virtual void pull(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
+                    std::span<double> parameters, Tape* tape, Order keep) = 0;
+  /// The derivative of the last pull that kept, along the direction (u_dot, direction) of the last push with
+  /// this tape and w_dot: u_bar_dot = and parameters_dot += .
+  virtual void pull_along(const DepthPoint& at, double h, Point point, const double* w_dot,
+                          std::span<const double> direction, double* u_bar_dot,
+                          std::span<double> parameters_dot, Tape& tape) = 0;
+  /// out += scale * (G(u; h) - base); `base` may be `u`. Saves a pass over the slab.
   virtual void add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
                        double* out) = 0;
   /// out = G(u; h) - u
@@ -62,54 +86,23 @@ class DepthModel {
     std::fill_n(out, context().size(), 0.0);
     add_map(at, h, 1.0, u, u, out);
   }
-  /// out = (dG/du - I) v
-  virtual void increment_tangent(const DepthPoint& at, double h, const double* u, const double* v,
-                                 double* out) = 0;
-  /// u_bar += (dG/du - I)^T w; parameters (the flat vector, or empty) += this rank's share of (dG/dtheta)^T w
-  virtual void increment_adjoint(const DepthPoint& at, double h, const double* u, const double* w,
-                                 double* u_bar, std::span<double> parameters) = 0;
 
-  /// An empty tape. Each cell has one: a forward pass fills it; tangents and the backward pass read it, at
-  /// the depth, h, u, mask and parameters of that forward pass, and leave it as it is.
-  virtual std::unique_ptr<Tape> make_tape() const = 0;
-  /// v = G(u; h), recording on `tape` (of this model) what map_adjoint needs. v must not overlap u.
-  virtual void map_keeping(const DepthPoint& at, double h, const double* u, double* v, Tape& tape) = 0;
-  /// v_dot := (dG/du) u_dot (overwritten; must not overlap u_dot) at the depth, h, u, mask and parameters of
-  /// the map_keeping that filled `tape`.
-  virtual void map_tangent(const DepthPoint& at, double h, const double* u, Tape& tape, const double* u_dot,
-                           double* v_dot) = 0;
-  /// u_bar := (dG/du)^T w (overwritten; must not overlap w) at the depth, h, u, mask and parameters of the
-  /// map_keeping that filled `tape`; parameters += this rank's share of (dG/dtheta)^T w, as in
-  /// increment_adjoint. The tape does not change.
-  virtual void map_adjoint(const DepthPoint& at, double h, const double* u, Tape& tape, const double* w,
-                           double* u_bar, std::span<double> parameters) = 0;
-
-  /// out += scale * part(u)
-  virtual void add_field(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
-                         double* out) = 0;
-  /// out += scale * (d part/du) v
-  virtual void add_field_tangent(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
-                                 const double* v, double* out) = 0;
-  /// u_bar += scale * (d part/du)^T w; parameters += scale * (d part/dtheta)^T w, as in increment_adjoint.
-  virtual void add_field_adjoint(FieldTermKind part, const DepthPoint& at, double scale, const double* u,
-                                 const double* w, double* u_bar, std::span<double> parameters) = 0;
-  /// out := scale * F(u), the sum of all parts (no norm = sphere), recording on `tape` what field_adjoint
-  /// needs.
-  virtual void field_keeping(const DepthPoint& at, double scale, const double* u, double* out,
-                             Tape& tape) = 0;
-  /// u_bar := scale * (dF/du)^T w at the depth, u, mask and parameters of the field_keeping that filled
-  /// `tape`, which does not change; parameters += scale * (dF/dtheta)^T w, as in increment_adjoint. `scale`
-  /// may differ from that of field_keeping.
-  virtual void field_adjoint(const DepthPoint& at, double scale, const double* u, Tape& tape, const double* w,
-                             double* u_bar, std::span<double> parameters) = 0;
+  /// out = base + scale * (the sum of these parts of the field)(u)
+  virtual void field(std::span<const FieldTermKind> parts, const DepthPoint& at, const double* u, Sum out,
+                     Tape* tape) = 0;
+  /// out = base + scale * (d parts/du) u_dot
+  virtual void push_field(std::span<const FieldTermKind> parts, const DepthPoint& at, Point point,
+                          Sum out) = 0;
+  /// u_bar = base + scale * (d parts/du)^T w; parameters += scale * (d parts/dtheta)^T w
+  virtual void pull_field(std::span<const FieldTermKind> parts, const DepthPoint& at, const double* u,
+                          const double* w, Sum u_bar, std::span<double> parameters, Tape* tape) = 0;
   /// diagonal += scale * the diagonal of the token diffusion at this depth
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 
-  /// v := the state on which attention acts within G(u; h): u, or under macaron what the first half of the
-  /// reaction made of it. LayerNorm of norm = pre comes after that.
-  virtual void attention_state(const DepthPoint& at, double h, const double* u, double* v) = 0;
-  /// The attention kernel within the layer map G(u; h): [sample][head][local query][global key].
-  virtual void attention_matrix(const DepthPoint& at, double h, const double* u, double* k) = 0;
+  /// The attention within the layer map G(u; h). v (if not null): the state on which it acts, which is u, or
+  /// under macaron what the first half of the reaction made of it; LayerNorm of norm = pre comes after that. k
+  /// (if not null): its kernel, [sample][head][local query][global key].
+  virtual void attention(const DepthPoint& at, double h, const double* u, double* v, double* k) = 0;
 
   /// Makes the range of kappa in `coefficients` that of all ranks of `comm`, which may hold other knots,
   /// until the next `refresh`. Collective.

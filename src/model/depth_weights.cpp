@@ -24,13 +24,13 @@ KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
 }
 
 template <class T>
-void DepthWeights<T>::fill(const KnotPair& pair, Block& block) const {
+void DepthWeights<T>::fill(const KnotPair& pair, std::span<const double> flat, Block& block) const {
   const auto& layout = parameters_.layout;
   const Index size = layout.block_size();
-  const double* source = parameters_.values.data() + layout.block_offset(pair.lower);
+  const double* source = flat.data() + layout.block_offset(pair.lower);
   if (pair.share == 0) block.exact.clear();
   if (pair.share != 0) {
-    const double* upper = parameters_.values.data() + layout.block_offset(pair.upper);
+    const double* upper = flat.data() + layout.block_offset(pair.upper);
     // theta(s) = (1 - share) theta_lower + share theta_upper
     block.exact.resize(size);
     for (Index j = 0; j < size; ++j) block.exact[j] = (1 - pair.share) * source[j] + pair.share * upper[j];
@@ -40,11 +40,12 @@ void DepthWeights<T>::fill(const KnotPair& pair, Block& block) const {
 }
 
 template <class T>
-LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, const Block& block) const {
+LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, std::span<const double> flat,
+                                            const Block& block) const {
   const auto& layout = parameters_.layout;
   const double* exact =
-      block.exact.empty() ? parameters_.values.data() + layout.block_offset(pair.lower) : block.exact.data();
-  const double* alpha_rho = parameters_.values.data() + layout.alpha();
+      block.exact.empty() ? flat.data() + layout.block_offset(pair.lower) : block.exact.data();
+  const double* alpha_rho = flat.data() + layout.alpha();
   // The kernels read the weights in T, but kappa, alpha and rho in double.
   if constexpr (std::is_same_v<T, double>)
     return layout.template layer<const double>(exact, exact, alpha_rho);
@@ -57,12 +58,19 @@ LayerWeights<const T> DepthWeights<T>::at(const DepthPoint& point) {
   const auto pair = knots_at(parameters_.spec, point);
   // The pair of knots and the share between them identify a depth.
   const auto found = prepared_.find({pair.lower, pair.share});
-  if (found != prepared_.end()) return view(pair, found->second);
+  if (found != prepared_.end()) return view(pair, parameters_.values, found->second);
   if (const Key key{pair.lower, pair.share}; scratch_key_ != key) {
-    fill(pair, scratch_);
+    fill(pair, parameters_.values, scratch_);
     scratch_key_ = key;
   }
-  return view(pair, scratch_);
+  return view(pair, parameters_.values, scratch_);
+}
+
+template <class T>
+LayerWeights<const T> DepthWeights<T>::direction_at(const DepthPoint& point, std::span<const double> flat) {
+  const auto pair = knots_at(parameters_.spec, point);
+  fill(pair, flat, direction_);
+  return view(pair, flat, direction_);
 }
 
 template <class T>
@@ -70,7 +78,7 @@ void DepthWeights<T>::prepare(std::span<const DepthPoint> points) {
   for (const auto& point : points) {
     const auto pair = knots_at(parameters_.spec, point);
     const auto [place, fresh] = prepared_.try_emplace({pair.lower, pair.share});
-    if (fresh) fill(pair, place->second);
+    if (fresh) fill(pair, parameters_.values, place->second);
   }
 }
 
@@ -80,7 +88,7 @@ void DepthWeights<T>::refresh() {
   for (auto& [key, block] : prepared_) {
     // A key is (lower knot, share): the share 0 stands for the knot itself.
     const int upper = key.second == 0 ? key.first : key.first + 1;
-    fill({key.first, upper, key.second}, block);
+    fill({key.first, upper, key.second}, parameters_.values, block);
   }
 }
 

@@ -31,6 +31,9 @@ class DepthWeights {
   /// The parameters at `point`. The views are valid until `refresh` or the next call for another depth that
   /// was not prepared. A depth that was not prepared is interpolated once for any number of calls in turn.
   LayerWeights<const T> at(const DepthPoint& point);
+  /// The same interpolation of another flat vector, a direction of the parameters: computed at each call, and
+  /// valid until the next.
+  LayerWeights<const T> direction_at(const DepthPoint& point, std::span<const double> flat);
   /// Interpolates the parameters of these depths and keeps them. Memory: one block for each different depth.
   void prepare(std::span<const DepthPoint> points);
   /// Interpolates the kept depths again, after the parameters changed.
@@ -47,13 +50,14 @@ class DepthWeights {
     std::vector<double> exact;  // empty where the flat vector is used directly
     std::vector<T> cast;        // empty for T = double
   };
-  void fill(const KnotPair& pair, Block& block) const;
-  LayerWeights<const T> view(const KnotPair& pair, const Block& block) const;
+  void fill(const KnotPair& pair, std::span<const double> flat, Block& block) const;
+  LayerWeights<const T> view(const KnotPair& pair, std::span<const double> flat, const Block& block) const;
   using Key = std::pair<int, double>;
   const Parameters& parameters_;
   std::map<Key, Block> prepared_;
   Block scratch_;
   std::optional<Key> scratch_key_;  // the depth that scratch_ holds
+  Block direction_;
   std::vector<double> gradient_;
 };
 

@@ -55,7 +55,7 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
     if (!attention) continue;
     // K_l is the attention within layer l, at its input U(l-1).
     attention_[l - 1].resize(plans);
-    model_->attention_matrix(at, 1.0, states_[l - 1].data(), attention_[l - 1].data());
+    model_->attention(at, 1.0, states_[l - 1].data(), nullptr, attention_[l - 1].data());
   }
   find_squares(last);
 }

@@ -24,12 +24,12 @@ void LayerTerm::add_tangent(const Column<const double>& u, const Column<const do
                             const Column<double>& out) {
   const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
-  // (c/h) (G' v_{i-1} - v_i), where increment_tangent gives (G' - I) v_{i-1}.
+  // out_i += (c/h) (G' v_{i-1} - v_i)
   for (int i = cells.begin; i < cells.end; ++i) {
-    const double *const below = v.at(i - 1), *const here = v.at(i);
-    model_.increment_tangent(point(i), h / speed_, u.at(i - 1), below, work_.data());
+    const double* const here = v.at(i);
+    model_.push(point(i), h / speed_, {u.at(i - 1), v.at(i - 1)}, {}, work_.data(), nullptr);
     double* const to = out.at(i);
-    for (Index j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] + below[j] - here[j]);
+    for (Index j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] - here[j]);
   }
 }
 
@@ -37,16 +37,18 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
                             const Column<double>& u_bar, std::span<double> parameters) {
   const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
-  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i, where increment_adjoint adds (G' - I)^T
+  bar_.resize(u.slab);
+  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
     for (Index j = 0; j < u.slab; ++j) {
       work_[j] = rate * from[j];
-      below[j] += work_[j];
       here[j] -= work_[j];
     }
-    model_.increment_adjoint(point(i), h / speed_, u.at(i - 1), work_.data(), below, parameters);
+    model_.pull(point(i), h / speed_, u.at(i - 1), work_.data(), bar_.data(), parameters, nullptr,
+                Order::first);
+    for (Index j = 0; j < u.slab; ++j) below[j] += bar_[j];
   }
 }
 
@@ -57,21 +59,22 @@ std::optional<StepLimit> LayerTerm::step_limit() const {
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
   // out_i += kappa Lap u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
-  for (int i = cells.begin; i < cells.end; ++i) model_.add_field(part_, point(i), 1.0, u.at(i), out.at(i));
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.field({&part_, 1}, point(i), u.at(i), add_to(out.at(i)), nullptr);
 }
 
 void FieldTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                             const Column<double>& out) {
   // out_i += (dF_i/du) v_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
-    model_.add_field_tangent(part_, point(i), 1.0, u.at(i), v.at(i), out.at(i));
+    model_.push_field({&part_, 1}, point(i), {u.at(i), v.at(i)}, add_to(out.at(i)));
 }
 
 void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                             const Column<double>& u_bar, std::span<double> parameters) {
   // u_bar_i += (dF_i/du)^T w_i and parameters += (dF_i/dtheta)^T w_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
-    model_.add_field_adjoint(part_, point(i), 1.0, u.at(i), w.at(i), u_bar.at(i), parameters);
+    model_.pull_field({&part_, 1}, point(i), u.at(i), w.at(i), add_to(u_bar.at(i)), parameters, nullptr);
 }
 
 int token_axes(const TokenLine& line) {

@@ -28,7 +28,7 @@ class LayerTerm final : public Term {
   DepthModel& model_;
   DepthCells depth_;
   double speed_;
-  std::vector<double> work_;  // a slab, for tangents and adjoints
+  std::vector<double> work_, bar_;  // slabs, for tangents and adjoints
 };
 
 /// A term of `upwind` and `upwind2`: one part of F_s at u_i, with the parameters at the exit of the cell.

@@ -70,8 +70,8 @@ void Manufactured::source(int cell, double* slab) const {
   });
   std::vector<double> u(model_.context().size());
   solution(at.s, u.data());
-  for (const auto part : {FieldTermKind::attention, FieldTermKind::reaction})
-    model_.add_field(part, at, -1, u.data(), slab);
+  const FieldTermKind parts[] = {FieldTermKind::attention, FieldTermKind::reaction};
+  model_.field(parts, at, u.data(), add_to(slab, -1), nullptr);
 }
 
 SourceTerm::SourceTerm(const Manufactured& manufactured, Index slab, int first, int count)

@@ -40,7 +40,7 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
     const double* const seen = below < 0 ? ghosts.below(0) : state.values + below * context.size();
     const auto point = shift ? cell_entry(cell, spec.depth.layers, spec.depth.cells)
                              : cell_exit(cell, spec.depth.layers, spec.depth.cells);
-    model.attention_matrix(point, h, seen, k.data());
+    model.attention(point, h, seen, nullptr, k.data());
     for (Index r = 0; r < samples * heads * local; ++r)  // k is [sample][head][query of this rank][key]
       row(cell - 1, r / (local * heads), r / local % heads, line.global_index(line.rank(), r % local),
           k.data() + r * n);

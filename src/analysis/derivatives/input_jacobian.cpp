@@ -58,7 +58,7 @@ InputJacobian::InputJacobian(const Parameters& parameters, const TokenLine& line
   require_marchable(parameters.spec, depth_, 1);
   std::vector<DepthPoint> points;
   for (int cell = 1; cell <= depth_.cells; ++cell) {
-    tapes_.push_back(model_.make_tape());
+    tapes_.push_back(model_.make_tape(Order::first));
     points.push_back(point(cell));
   }
   model_.prepare(points);
@@ -80,7 +80,7 @@ void InputJacobian::linearise(const double* u_0, int length) {
   for (int cell = 0; cell < depth_.cells; ++cell) {
     // u_i = G_i(u_{i-1}; h) with i = cell + 1; the tape keeps what its derivative needs.
     states_[cell + 1].resize(size);
-    model_.map_keeping(point(cell + 1), h, states_[cell].data(), states_[cell + 1].data(), *tapes_[cell]);
+    model_.map(point(cell + 1), h, states_[cell].data(), states_[cell + 1].data(), tapes_[cell].get());
   }
 }
 
@@ -90,7 +90,8 @@ void InputJacobian::push(const RowVisitor& visit) {
   next_.resize(context_.size());
   for (int cell = 0; cell < depth_.cells; ++cell) {
     // du_i = (dG_i/du) du_{i-1}, for all directions of the slab at once
-    model_.map_tangent(point(cell + 1), h, states_[cell].data(), *tapes_[cell], slab_.data(), next_.data());
+    model_.push(point(cell + 1), h, {states_[cell].data(), slab_.data()}, {}, next_.data(),
+                tapes_[cell].get());
     slab_.swap(next_);
     visit(cell + 1, slab_.data());
   }

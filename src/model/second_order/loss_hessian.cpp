@@ -2,13 +2,16 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+
 namespace fluxformer {
 
-/// One batch: its input, and what embedding, cells and task keep.
+/// One batch: its input, and what embedding, cells and task keep; u_{i-1} and its tangent for each cell i.
 struct LossHessian::BatchTape {
   Batch batch;
   EmbeddingTape embedding;
-  std::vector<CellTape> cells;
+  std::vector<std::unique_ptr<Tape>> cells;
+  std::vector<std::vector<double>> states, directions;
   std::unique_ptr<TaskTape> task;
 };
 
@@ -19,44 +22,54 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, Dep
       depth_(depth),
       step_(depth.spacing() / speed),
       direction_(parameters.spec),
-      map_(parameters, direction_, context),
+      model_(make_depth_model(parameters, context, Precision::float64)),
       embedding_(parameters, context),
       task_(make_task(parameters, context, loss)),
       slab_(context.size()),
       other_slab_(context.size()) {
   require_marchable(parameters.spec, depth, speed);
+  if (context.dropout != nullptr) throw BadInput("Hessian products are not defined for dropout");
+  (void)model_->make_tape(Order::second);  // refuses a model without second derivatives here
   std::vector<DepthPoint> points;
   for (int cell = 1; cell <= depth.cells; ++cell) points.push_back(point(cell));
-  map_.prepare(points);
+  model_->prepare(points);
 }
 
 LossHessian::~LossHessian() = default;
 
 void LossHessian::restart() {
   used_ = 0;
-  map_.refresh();
+  model_->refresh();
+}
+
+double* LossHessian::state(std::vector<std::vector<double>>& slabs, Index row) {
+  // That of the last row is not kept.
+  return row < std::ssize(slabs) ? slabs[row].data() : slab_.data();
 }
 
 Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient) {
   if (used_ == std::ssize(tapes_)) tapes_.push_back(std::make_unique<BatchTape>());
   BatchTape& tape = *tapes_[used_++];
   tape.batch = batch;
-  tape.cells.resize(depth_.cells);
+  while (std::ssize(tape.cells) < depth_.cells) {
+    tape.cells.push_back(model_->make_tape(Order::second));
+    tape.states.emplace_back(context_.size());
+    tape.directions.emplace_back(context_.size());
+  }
   if (tape.task == nullptr) tape.task = task_->make_tape();
   context_.mask.length = batch.length;
-  embedding_.forward(batch.input.data(), slab_.data(), tape.embedding);
   // u_i = G_i(u_{i-1})
-  for (int cell = 1; cell <= depth_.cells; ++cell) {
-    map_.forward(point(cell), step_, slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
-    slab_.swap(other_slab_);
-  }
+  embedding_.forward(batch.input.data(), state(tape.states, 0), tape.embedding);
+  for (int i = 1; i <= depth_.cells; ++i)
+    model_->map(point(i), step_, state(tape.states, i - 1), state(tape.states, i), tape.cells[i - 1].get());
   // w_M = dL/du_M; the gradient gets the share of the readout.
   const auto result =
       task_->gradient(batch, slab_.data(), other_slab_.data(), gradient, *tape.task, Task::KeepFor::products);
   slab_.swap(other_slab_);
   // w_{i-1} = (dG_i/du)^T w_i from w_M = dL/du_M
-  for (int cell = depth_.cells; cell >= 1; --cell) {
-    map_.backward(point(cell), slab_.data(), other_slab_.data(), gradient, tape.cells[cell - 1]);
+  for (int i = depth_.cells; i >= 1; --i) {
+    model_->pull(point(i), step_, state(tape.states, i - 1), slab_.data(), other_slab_.data(), gradient,
+                 tape.cells[i - 1].get(), Order::second);
     slab_.swap(other_slab_);
   }
   // gradient += (du_0/dtheta)^T w_0
@@ -67,7 +80,6 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
 void LossHessian::multiply(Curvature part, std::span<const double> direction, std::span<double> product) {
   // H theta_dot is a sum over batches, as the loss is.
   std::copy(direction.begin(), direction.end(), direction_.values.begin());
-  map_.refresh_direction();
   std::fill(product.begin(), product.end(), 0.0);
   for (Index k = 0; k < used_; ++k) multiply(part, *tapes_[k], product);
 }
@@ -76,12 +88,11 @@ void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> pr
   const auto& batch = tape.batch;
   context_.mask.length = batch.length;
   // u_dot_0 = (du_0/dtheta) theta_dot: the input itself does not move.
-  embedding_.tangent(direction_, batch.input.data(), slab_.data(), tape.embedding);
+  embedding_.tangent(direction_, batch.input.data(), state(tape.directions, 0), tape.embedding);
   // u_dot_i = (dG_i/du) u_dot_{i-1} + (dG_i/dtheta) theta_dot
-  for (int cell = 1; cell <= depth_.cells; ++cell) {
-    map_.tangent(point(cell), slab_.data(), other_slab_.data(), tape.cells[cell - 1]);
-    slab_.swap(other_slab_);
-  }
+  for (int i = 1; i <= depth_.cells; ++i)
+    model_->push(point(i), step_, {state(tape.states, i - 1), state(tape.directions, i - 1)},
+                 direction_.values, state(tape.directions, i), tape.cells[i - 1].get());
   // w_dot_M from u_dot_M and theta_dot: the curvature of the loss behind the readout
   task_->product(part, batch, direction_, slab_.data(), other_slab_.data(), product, *tape.task);
   slab_.swap(other_slab_);
@@ -92,12 +103,14 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
   // H:    w_dot_{i-1} = d/de (dG_i/du)^T w_i,  product += d/de (dG_i/dtheta)^T w_i
   //       along (u_dot_{i-1}, theta_dot, w_dot_i)
   // H_o:  w_dot_{i-1} = (dG_i/du)^T w_dot_i,   product += (dG_i/dtheta)^T w_dot_i
-  for (int cell = depth_.cells; cell >= 1; --cell) {
-    auto& kept = tape.cells[cell - 1];
+  for (int i = depth_.cells; i >= 1; --i) {
+    const Point at{state(tape.states, i - 1), state(tape.directions, i - 1)};
+    Tape& kept = *tape.cells[i - 1];
     if (part == Curvature::hessian)
-      map_.backward_tangent(point(cell), slab_.data(), other_slab_.data(), product, kept);
+      model_->pull_along(point(i), step_, at, slab_.data(), direction_.values, other_slab_.data(), product,
+                         kept);
     else
-      map_.gauss_newton(point(cell), slab_.data(), other_slab_.data(), product, kept);
+      model_->pull(point(i), step_, at.u, slab_.data(), other_slab_.data(), product, &kept, Order::first);
     slab_.swap(other_slab_);
   }
   const double* const input = tape.batch.input.data();
@@ -125,8 +138,10 @@ void LossHessian::for_output_gradients(std::span<double> row, const std::functio
 
 std::size_t LossHessian::kept_bytes() const {
   Index bytes = 0;
-  for (const auto& tape : tapes_)
-    for (const auto& cell : tape->cells) bytes += cell.bytes();
+  for (const auto& tape : tapes_) {
+    for (const auto& cell : tape->cells) bytes += cell->bytes();
+    for (const auto& slab : tape->states) bytes += 2 * slab.size() * sizeof(double);  // and its direction
+  }
   return bytes;
 }
 

@@ -16,8 +16,8 @@
 #include "base/index.hpp"
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
+#include "model/depth_model.hpp"
 #include "model/embedding.hpp"
-#include "model/second_order/linearised_map.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer {
@@ -56,6 +56,8 @@ class LossHessian {
   /// Marches the adjoint of the last state in slab_, or its tangent, down to the input; product += the
   /// contributions of all cells and of the embedding.
   void pull(Curvature part, BatchTape& tape, std::span<double> product);
+  /// The slab of a row 0 .. M, u_i or its tangent.
+  double* state(std::vector<std::vector<double>>& slabs, Index row);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
 
   const Parameters& parameters_;
@@ -63,7 +65,7 @@ class LossHessian {
   DepthCells depth_;
   double step_;
   Parameters direction_;
-  LinearisedMap map_;
+  std::unique_ptr<DepthModel> model_;
   Embedding embedding_;
   std::unique_ptr<Task> task_;
   std::vector<std::unique_ptr<BatchTape>> tapes_;

@@ -37,25 +37,29 @@ void SlabNorm<T>::apply(After after, const LayerWeights<const T>& theta, const d
 }
 
 template <class T>
-void SlabNorm<T>::tangent(After after, const LayerWeights<const T>& theta, const double* z,
-                          const double* z_dot, double* v) {
+void SlabNorm<T>::push(After after, const LayerWeights<const T>& theta,
+                       const LayerWeights<const T>* theta_dot, Point z, double* v_dot) {
   const int rows = context_.rows(), width = context_.width;
   const Index d = width;
   if (after == After::nothing || after == After::sphere) {
-    std::copy_n(z_dot, context_.size(), v);
+    std::copy_n(z.u_dot, context_.size(), v_dot);
     // v_dot = (I - y y^T) z_dot / |z|, y = z / |z|
-    if (after == After::sphere) sphere_tangent(z, v, rows, width);
+    if (after == After::sphere) sphere_tangent(z.u, v_dot, rows, width);
     return;
   }
-  // v_dot = gain (e - y mean(y e)), row by row, with sigma = sqrt(variance + eps),
-  // y = (z - mean(z)) / sigma and e = (z_dot - mean(z_dot)) / sigma
   const auto& [gain, bias, eps] = load(after, theta, weights_);
-  layer_norm_tangent<double>(z, z_dot, d, rows, width, eps, gain.data(), v, d);
+  // v_dot = gain y_dot + gain_dot y + bias_dot, row by row, with y_dot = e - y mean(y e), sigma =
+  // sqrt(variance + eps), y = (z - mean(z)) / sigma and e = (z_dot - mean(z_dot)) / sigma
+  if (theta_dot == nullptr)
+    return layer_norm_tangent<double>(z.u, z.u_dot, d, rows, width, eps, gain.data(), v_dot, d);
+  const auto& along = load(after, *theta_dot, direction_);
+  layer_norm_full_tangent<double>(z.u, z.u_dot, d, rows, width, eps, gain.data(), along.gain.data(),
+                                  along.bias.data(), v_dot, d);
 }
 
 template <class T>
-void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& theta, const double* z,
-                          const double* v_bar, double* z_bar, const LayerWeights<double>* gradient) {
+void SlabNorm<T>::pull(After after, const LayerWeights<const T>& theta, const double* z, const double* v_bar,
+                       double* z_bar, const LayerWeights<double>* gradient) {
   const int rows = context_.rows(), width = context_.width;
   const Index d = width;
   if (after == After::nothing || after == After::sphere) {
@@ -73,39 +77,25 @@ void SlabNorm<T>::adjoint(After after, const LayerWeights<const T>& theta, const
 }
 
 template <class T>
-void SlabNorm<T>::full_tangent(After after, const LayerWeights<const T>& theta,
-                               const LayerWeights<const T>& theta_dot, const double* z, const double* z_dot,
-                               double* v_dot) {
-  if (after == After::nothing || after == After::sphere) return tangent(after, theta, z, z_dot, v_dot);
-  // v_dot = gain y_dot + gain_dot y + bias_dot, row by row, with y_dot = e - y mean(y e) as in the tangent
-  const Index d = context_.width;
-  const auto& [gain, bias, eps] = load(after, theta, weights_);
-  const auto& along = load(after, theta_dot, direction_);
-  layer_norm_full_tangent<double>(z, z_dot, d, context_.rows(), context_.width, eps, gain.data(),
-                                  along.gain.data(), along.bias.data(), v_dot, d);
-}
-
-template <class T>
-void SlabNorm<T>::adjoint_tangent(After after, const LayerWeights<const T>& theta,
-                                  const LayerWeights<const T>& theta_dot, const double* z,
-                                  const double* z_dot, const double* v_bar, const double* v_bar_dot,
-                                  double* z_bar_dot, const LayerWeights<double>& gradient_dot) {
+void SlabNorm<T>::pull_along(After after, const LayerWeights<const T>& theta,
+                             const LayerWeights<const T>& theta_dot, Point z, Seed v_bar, double* z_bar_dot,
+                             const LayerWeights<double>& gradient_dot) {
   const int rows = context_.rows(), width = context_.width;
   const Index d = width;
   if (after == After::nothing) {
     // The identity: z_bar_dot = v_bar_dot.
-    std::copy_n(v_bar_dot, context_.size(), z_bar_dot);
+    std::copy_n(v_bar.w_dot, context_.size(), z_bar_dot);
     return;
   }
   if (after == After::sphere)
     // The sphere has no parameters: only z and v_bar move.
-    return sphere_adjoint_tangent(z, z_dot, v_bar, v_bar_dot, rows, width, z_bar_dot);
+    return sphere_adjoint_tangent(z.u, z.u_dot, v_bar.w, v_bar.w_dot, rows, width, z_bar_dot);
   const auto& [gain, bias, eps] = load(after, theta, weights_);
   const auto& along = load(after, theta_dot, direction_);
   const auto bar_dot = norm_weights(after, gradient_dot);
   // d/de of the adjoint of LayerNorm along (z_dot, gain_dot, v_bar_dot); the bias has no part in it.
   std::fill_n(z_bar_dot, context_.size(), 0.0);
-  layer_norm_adjoint_tangent<double>(z, z_dot, d, v_bar, v_bar_dot, d, rows, width, eps, gain.data(),
+  layer_norm_adjoint_tangent<double>(z.u, z.u_dot, d, v_bar.w, v_bar.w_dot, d, rows, width, eps, gain.data(),
                                      along.gain.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain,
                                      bar_dot.bias);
 }

@@ -19,20 +19,15 @@ class SlabNorm {
 
   /// v = N(z); a zero row on the sphere gives NaN everywhere.
   void apply(After after, const LayerWeights<const T>& theta, const double* z, double* v);
-  /// v = N'(z) z_dot
-  void tangent(After after, const LayerWeights<const T>& theta, const double* z, const double* z_dot,
-               double* v);
+  /// v_dot = N'(z) z_dot + (dN/d(gain, bias)) theta_dot; theta_dot may be null: the weights do not vary.
+  void push(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point z,
+            double* v_dot);
   /// z_bar = N'(z)^T v_bar; gradient (if not null) += the gradient in gain and bias
-  void adjoint(After after, const LayerWeights<const T>& theta, const double* z, const double* v_bar,
-               double* z_bar, const LayerWeights<double>* gradient);
-  /// v_dot = N'(z) z_dot + (dN/d(gain, bias)) theta_dot
-  void full_tangent(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                    const double* z, const double* z_dot, double* v_dot);
-  /// The derivative of `adjoint` along (z_dot, theta_dot, v_bar_dot): z_bar_dot := and gradient_dot += .
-  void adjoint_tangent(After after, const LayerWeights<const T>& theta,
-                       const LayerWeights<const T>& theta_dot, const double* z, const double* z_dot,
-                       const double* v_bar, const double* v_bar_dot, double* z_bar_dot,
-                       const LayerWeights<double>& gradient_dot);
+  void pull(After after, const LayerWeights<const T>& theta, const double* z, const double* v_bar,
+            double* z_bar, const LayerWeights<double>* gradient);
+  /// The derivative of `pull` along (z_dot, theta_dot, v_bar_dot): z_bar_dot := and gradient_dot += .
+  void pull_along(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
+                  Point z, Seed v_bar, double* z_bar_dot, const LayerWeights<double>& gradient_dot);
 
  private:
   /// Gain and bias of a LayerNorm in double.

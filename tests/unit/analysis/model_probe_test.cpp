@@ -119,7 +119,7 @@ TEST_F(Probes, show_the_attention_of_the_cell_that_follows) {
   c.probe.attention(2, seen.states[2].data(), k);
   SlabContext context{&c.line, 3, c.probe.spec().width, {batch.length, false, {}}, nullptr};
   const auto model = make_depth_model(c.probe.parameters(), context, Precision::float64);
-  model->attention_matrix({2, 1.0}, 0.5, seen.states[2].data(), expected.data());
+  model->attention({2, 1.0}, 0.5, seen.states[2].data(), nullptr, expected.data());
   EXPECT_EQ(k, expected);
   c.probe.attention(1, seen.states[2].data(), of_first);
   EXPECT_NE(k, of_first);

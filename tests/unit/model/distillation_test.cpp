@@ -118,7 +118,7 @@ TEST(Distillation, is_the_plain_sum_over_real_tokens) {
     for (std::size_t sample = 0; layer > 0 && sample < 3; ++sample)
       squares += b.weight[sample] * errors[sample] / sizes[sample];
     if (layer == layers) return;
-    s.model->attention_matrix({layer + 1, static_cast<double>(layer)}, 0.5, state, k.data());
+    s.model->attention({layer + 1, static_cast<double>(layer)}, 0.5, state, nullptr, k.data());
     for (std::size_t j = 0; j < k.size(); ++j) {
       const std::size_t sample = j / static_cast<std::size_t>(heads * tokens * tokens);
       const int query = static_cast<int>(j / tokens) % tokens, key = static_cast<int>(j) % tokens;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/second_order/linearised_map.hpp"
+#include "model/depth_model.hpp"
 #include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -59,16 +59,16 @@ TEST_P(OneAttentionLayer, has_the_closed_form_as_its_hessian) {
   const auto line = TokenLine::even(MPI_COMM_SELF, one_attention_layer_tokens, 1, 1);
   const SlabContext context{&line, 1, width, {{}, causal, {}}, nullptr};
   Parameters direction(spec);
-  LinearisedMap map(parameters, direction, context);
-  CellTape tape;
+  const auto map = make_depth_model(parameters, context, Precision::float64);
+  const auto tape = map->make_tape(Order::second);
   const DepthPoint at{1, 0};
   const auto u = random_vector(context.size(), 3, 1.0), target = random_vector(context.size(), 4, 1.0);
   std::vector<double> v(u.size()), w(u.size()), u_bar(u.size()), gradient(parameters.values.size(), 0.0);
-  map.forward(at, 1, u.data(), v.data(), tape);
+  map->map(at, 1, u.data(), v.data(), tape.get());
   // L = c |v - target|^2, with gradient w.
   constexpr double c = 0.3;
   for (std::size_t j = 0; j < v.size(); ++j) w[j] = 2 * c * (v[j] - target[j]);
-  map.backward(at, w.data(), u_bar.data(), gradient, tape);
+  map->pull(at, 1, u.data(), w.data(), u_bar.data(), gradient, tape.get(), Order::second);
 
   const auto rows = [](const std::vector<double>& slab) -> Matrix {
     return Eigen::Map<const RowMajor>(slab.data(), one_attention_layer_tokens, width);
@@ -90,17 +90,17 @@ TEST_P(OneAttentionLayer, has_the_closed_form_as_its_hessian) {
     for (const char* weight : {"W_Q", "W_K", "W_V"})
       std::ranges::copy(random_vector(width * width, seed, 1.0),
                         direction.view(std::string("layers/1/") + weight).begin());
-    map.refresh_direction();
     const std::vector<double> still(u.size(), 0.0);
     std::vector<double> v_dot(u.size()), w_dot(u.size());
-    map.tangent(at, still.data(), v_dot.data(), tape);
+    const fluxformer::Point point{u.data(), still.data()};
+    map->push(at, 1, point, direction.values, v_dot.data(), tape.get());
     for (std::size_t j = 0; j < v_dot.size(); ++j) w_dot[j] = 2 * c * v_dot[j];
     for (const auto part : {HessianTerm::total, HessianTerm::outer}) {
       std::vector<double> product(gradient.size(), 0.0);
       if (part == HessianTerm::total)
-        map.backward_tangent(at, w_dot.data(), u_bar.data(), product, tape);
+        map->pull_along(at, 1, point, w_dot.data(), direction.values, u_bar.data(), product, *tape);
       else
-        map.gauss_newton(at, w_dot.data(), u_bar.data(), product, tape);
+        map->pull(at, 1, u.data(), w_dot.data(), u_bar.data(), product, tape.get(), Order::first);
       const Vector expected = closed.product(part, of_flat(direction.values));
       const double error = (of_flat(product) - expected).norm() / expected.norm();
       EXPECT_LT(reached("products through a model against the closed form", error), 1e-11);

@@ -32,10 +32,10 @@ struct LayerDerivatives {
     value.resize(size);
     increment(value);
     tangent.resize(size);
-    problem.model->increment_tangent(at, h, u.data(), v.data(), tangent.data());
+    problem.model->push(at, h, {u.data(), v.data()}, {}, tangent.data(), nullptr);
     adjoint.resize(size);
     gradient.resize(problem.parameters.values.size());
-    problem.model->increment_adjoint(at, h, u.data(), w.data(), adjoint.data(), gradient);
+    problem.model->pull(at, h, u.data(), w.data(), adjoint.data(), gradient, nullptr, Order::first);
     forward = std::inner_product(w.begin(), w.end(), tangent.begin(), 0.0);
     backward = std::inner_product(v.begin(), v.end(), adjoint.begin(), 0.0);
     size_of_pairing = norm(w) * norm(tangent);
@@ -81,7 +81,7 @@ TEST(MixedPrecisionOfTerms, rounds_in_attention_and_in_the_reaction) {
       Problem problem(MPI_COMM_WORLD, spec);
       const Whole u = random_vector(problem.context.size(), 6);
       Whole f(u.size(), 0.0);
-      problem.model->add_field(part, at, 1, u.data(), f.data());
+      problem.model->field({&part, 1}, at, u.data(), add_to(f.data()), nullptr);
       return f;
     };
     const double difference =
