@@ -130,11 +130,11 @@ ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameter
 
 HessianPart::HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which)
     : whole_(comm, static_cast<PetscInt>(of.size()),
-             [&of, which, rest = std::vector<double>(of.size())](std::span<const double> in,
-                                                                 std::span<double> out) mutable {
+             [&of, which, rest = std::vector<double>()](std::span<double> in, std::span<double> out) mutable {
                // functional = hessian - gauss_newton, at the price of two products.
                of.multiply(which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian, in, out);
                if (which != "functional") return;
+               rest.resize(in.size());
                of.multiply(Curvature::gauss_newton, in, rest);
                for (std::size_t j = 0; j < rest.size(); ++j) out[j] -= rest[j];
              }),

@@ -22,9 +22,9 @@ namespace fluxformer::spectra {
 /// rank.
 class ReplicatedOperator {
  public:
-  /// out := H in. Both hold all rows, `in` is equal on all ranks; of `out` a rank's own rows are read.
-  /// Collective.
-  using Product = std::function<void(std::span<const double> in, std::span<double> out)>;
+  /// out := H in. Both hold all rows, `in` is equal on all ranks and may be used as work space; of `out` a
+  /// rank's own rows are read. Collective.
+  using Product = std::function<void(std::span<double> in, std::span<double> out)>;
 
   /// `rows` x `rows`. Collective. Throws BadInput if `rows` is not positive.
   ReplicatedOperator(MPI_Comm comm, PetscInt rows, Product product);

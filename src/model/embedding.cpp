@@ -53,8 +53,8 @@ Embedding::Embedding(const Parameters& parameters, const SlabContext& context)
   if (parameters.spec.embedding_norm) norm_.add(norm_stage(parameters.spec, "embedding/norm_"));
 }
 
-void Embedding::add_up(const Parameters& p, const double* input, double* slab) const {
-  const auto& spec = p.spec;
+void Embedding::add_up(const ParameterVector& p, const double* input, double* slab) const {
+  const auto& spec = parameters_.spec;
   const int d = context_.width;
   Eigen::Map<Matrix> out(slab, context_.rows(), d);
   const auto array = [&](const char* path) { return p.values.data() + p.layout.at(path).offset; };
@@ -150,7 +150,7 @@ void Embedding::pull(const double* input, const double* slab_bar, std::span<doub
   add_up_adjoint(input, sum_bar.data(), gradient);
 }
 
-void Embedding::tangent(const Parameters& direction, const double* input, double* slab_dot,
+void Embedding::tangent(const ParameterVector& direction, const double* input, double* slab_dot,
                         EmbeddingTape& tape) const {
   // s is linear in its arrays: s_dot is s with the arrays of the direction.
   if (norm_.empty()) return add_up(direction, input, slab_dot);
@@ -159,8 +159,9 @@ void Embedding::tangent(const Parameters& direction, const double* input, double
   norm_.tangent(direction, sum_dot.data(), slab_dot, tape.norm);
 }
 
-void Embedding::adjoint_tangent(const Parameters& direction, const double* input, const double* slab_bar_dot,
-                                std::span<double> gradient_dot, const EmbeddingTape& tape) const {
+void Embedding::adjoint_tangent(const ParameterVector& direction, const double* input,
+                                const double* slab_bar_dot, std::span<double> gradient_dot,
+                                const EmbeddingTape& tape) const {
   // No second derivative of s itself.
   if (norm_.empty()) return add_up_adjoint(input, slab_bar_dot, gradient_dot);
   std::vector<double> sum_bar_dot(context_.size());

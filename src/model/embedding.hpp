@@ -38,15 +38,16 @@ class Embedding {
   void pull(const double* input, const double* slab_bar, std::span<double> gradient,
             const EmbeddingTape& tape) const;
   /// slab_dot := the derivative of the slab along a direction of the parameters.
-  void tangent(const Parameters& direction, const double* input, double* slab_dot, EmbeddingTape& tape) const;
+  void tangent(const ParameterVector& direction, const double* input, double* slab_dot,
+               EmbeddingTape& tape) const;
   /// gradient_dot += the derivative of `adjoint` along `direction` and slab_bar_dot.
-  void adjoint_tangent(const Parameters& direction, const double* input, const double* slab_bar_dot,
+  void adjoint_tangent(const ParameterVector& direction, const double* input, const double* slab_bar_dot,
                        std::span<double> gradient_dot, const EmbeddingTape& tape) const;
 
  private:
   /// slab := s(x) with the arrays of `p`, in which s is linear; the other call is its transpose, gradient +=
   /// .
-  void add_up(const Parameters& p, const double* input, double* slab) const;
+  void add_up(const ParameterVector& p, const double* input, double* slab) const;
   void add_up_adjoint(const double* input, const double* slab_bar, std::span<double> gradient) const;
 
   const Parameters& parameters_;

@@ -203,4 +203,9 @@ std::span<const double> Parameters::view(const std::string& path) const {
   return std::span(values).subspan(v.offset, v.size());
 }
 
+std::span<const double> ParameterVector::view(const std::string& path) const {
+  const auto& v = layout.at(path);
+  return values.subspan(v.offset, v.size());
+}
+
 }  // namespace fluxformer

@@ -93,4 +93,16 @@ struct Parameters {
   std::vector<double> values;
 };
 
+/// Numbers laid out as the parameters of a model: these themselves, or a direction of them. Borrows both.
+struct ParameterVector {
+  ParameterVector(const Parameters& parameters) : layout(parameters.layout), values(parameters.values) {}
+  ParameterVector(const ParameterLayout& laid_out, std::span<const double> numbers)
+      : layout(laid_out), values(numbers) {}
+  /// The array of this path. Throws std::out_of_range for an unknown one.
+  std::span<const double> view(const std::string& path) const;
+
+  const ParameterLayout& layout;
+  std::span<const double> values;
+};
+
 }  // namespace fluxformer

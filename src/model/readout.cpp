@@ -118,7 +118,7 @@ void Readout::pull(const double* logits_bar, double* u_bar, std::span<double> gr
   unpool(u_bar, [&](const double* from, double* to) { norm_.pull(from, to, gradient, tape.norm); });
 }
 
-void Readout::tangent(const Parameters& direction, const double* u_dot, double* logits_dot,
+void Readout::tangent(const ParameterVector& direction, const double* u_dot, double* logits_dot,
                       ReadoutTape& tape) {
   // p_dot = pool_x (N_f'(u) u_dot + (dN_f/dtheta) theta_dot),  z_dot = (dz/dp) p_dot + (dz/dtheta) theta_dot
   if (!norm_.empty()) {
@@ -129,8 +129,8 @@ void Readout::tangent(const Parameters& direction, const double* u_dot, double* 
   head_.tangent(direction, pooled_.data(), logits_dot, tape.head);
 }
 
-void Readout::adjoint_tangent(const Parameters& direction, const double* logits_bar_dot, double* u_bar_dot,
-                              std::span<double> gradient_dot, ReadoutTape& tape) {
+void Readout::adjoint_tangent(const ParameterVector& direction, const double* logits_bar_dot,
+                              double* u_bar_dot, std::span<double> gradient_dot, ReadoutTape& tape) {
   // The pooling is linear: only head and N_f have second derivatives.
   head_.adjoint_tangent(direction, logits_bar_dot, pooled_bar_.data(), of_head(gradient_dot), tape.head);
   unpool(u_bar_dot, [&](const double* from, double* to) {

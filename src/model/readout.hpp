@@ -45,9 +45,9 @@ class Readout {
   void pull(const double* logits_bar, double* u_bar, std::span<double> gradient, const ReadoutTape& tape);
   /// logits_dot := the derivative of z along u_dot and a direction of the parameters. Collective over the
   /// token line.
-  void tangent(const Parameters& direction, const double* u_dot, double* logits_dot, ReadoutTape& tape);
+  void tangent(const ParameterVector& direction, const double* u_dot, double* logits_dot, ReadoutTape& tape);
   /// The derivative of `adjoint` along u_dot, `direction` and logits_bar_dot. Not collective.
-  void adjoint_tangent(const Parameters& direction, const double* logits_bar_dot, double* u_bar_dot,
+  void adjoint_tangent(const ParameterVector& direction, const double* logits_bar_dot, double* u_bar_dot,
                        std::span<double> gradient_dot, ReadoutTape& tape);
 
  private:

@@ -38,13 +38,13 @@ class NormStage final : public RowStage {
     layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, eps_, p.view(gain_).data(), 1.0,
                                x_bar, entries_of(p, gain_, gradient), entries_of(p, bias_, gradient));
   }
-  void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  void tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                double* y_dot) const override {
     layer_norm_full_tangent<double>(at.x, at.x_dot, stride(), rows, width_, eps_, p.view(gain_).data(),
                                     direction.view(gain_).data(), direction.view(bias_).data(), y_dot,
                                     stride());
   }
-  void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  void adjoint_tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot) const override {
     std::fill_n(x_bar_dot, Index{rows} * stride(), 0.0);
@@ -84,7 +84,7 @@ class DenseStage final : public RowStage {
     add_bias(rows, y_bar, gradient);
     add_matrix(rows, y_bar, x, gradient);
   }
-  void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  void tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                double* y_dot) const override {
     Rows to(y_dot, rows, out_);
     // y_dot = x_dot W^T + x W_dot^T + b_dot
@@ -92,7 +92,7 @@ class DenseStage final : public RowStage {
     to.noalias() += ConstRows(at.x, rows, in_) * weights(direction).transpose();
     to.rowwise() += Row(direction.values.data() + bias_, out_);
   }
-  void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  void adjoint_tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot) const override {
     Rows to(x_bar_dot, rows, in_);
@@ -105,7 +105,7 @@ class DenseStage final : public RowStage {
   }
 
  private:
-  ConstRows weights(const Parameters& p) const { return {p.values.data() + matrix_, out_, in_}; }
+  ConstRows weights(const ParameterVector& p) const { return {p.values.data() + matrix_, out_, in_}; }
   /// gradient of W += y_bar^T x
   void add_matrix(int rows, const double* y_bar, const double* x, std::span<double> gradient) const {
     if (gradient.empty()) return;
@@ -173,10 +173,11 @@ class ActivationStage final : public RowStage {
                std::span<double>) const override {
     scale_by_slope(rows, x, y_bar, x_bar);  // x_bar = g'(x) y_bar
   }
-  void tangent(const Parameters&, const Parameters&, int rows, RowPoint at, double* y_dot) const override {
+  void tangent(const Parameters&, const ParameterVector&, int rows, RowPoint at,
+               double* y_dot) const override {
     scale_by_slope(rows, at.x, at.x_dot, y_dot);  // y_dot = g'(x) x_dot
   }
-  void adjoint_tangent(const Parameters&, const Parameters&, int rows, RowPoint at, const double* y_bar,
+  void adjoint_tangent(const Parameters&, const ParameterVector&, int rows, RowPoint at, const double* y_bar,
                        const double* y_bar_dot, double* x_bar_dot, std::span<double>) const override {
     const Index size = count(rows);
     std::vector<double> value(at.x, at.x + size), slope(size), curvature(size);
@@ -287,7 +288,8 @@ void RowStack::pull(const double* y_bar, double* x_bar, std::span<double> gradie
   });
 }
 
-void RowStack::tangent(const Parameters& direction, const double* x_dot, double* y_dot, RowTape& tape) const {
+void RowStack::tangent(const ParameterVector& direction, const double* x_dot, double* y_dot,
+                       RowTape& tape) const {
   const int rows = tape.rows;
   if (empty()) {
     std::copy_n(x_dot, size_of(rows, in_), y_dot);
@@ -306,7 +308,7 @@ void RowStack::tangent(const Parameters& direction, const double* x_dot, double*
   }
 }
 
-void RowStack::adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
+void RowStack::adjoint_tangent(const ParameterVector& direction, const double* y_bar_dot, double* x_bar_dot,
                                std::span<double> gradient_dot, const RowTape& tape) const {
   // x_bar_dot_k = d/de (dS_k/dx)^T y_bar_k along (x_dot_k, theta_dot, y_bar_dot_k), from the last stage on
   backward(tape.rows, y_bar_dot, x_bar_dot, [&](Index k, const double* from, double* to) {

@@ -35,10 +35,10 @@ class RowStage {
   virtual void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                        std::span<double> gradient) const = 0;
   /// y_dot := (dS/dx) x_dot + (dS/dtheta) direction
-  virtual void tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  virtual void tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                        double* y_dot) const = 0;
   /// The derivative of `adjoint` along x_dot, `direction` and y_bar_dot.
-  virtual void adjoint_tangent(const Parameters& p, const Parameters& direction, int rows, RowPoint at,
+  virtual void adjoint_tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                                const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                                std::span<double> gradient_dot) const = 0;
 };
@@ -83,9 +83,9 @@ class RowStack {
   /// `adjoint` of any other vector, which keeps nothing: for products with the Gauss-Newton matrix.
   void pull(const double* y_bar, double* x_bar, std::span<double> gradient, const RowTape& tape) const;
   /// y_dot := the derivative of y along x_dot and `direction`; keeps the tangents on the tape.
-  void tangent(const Parameters& direction, const double* x_dot, double* y_dot, RowTape& tape) const;
+  void tangent(const ParameterVector& direction, const double* x_dot, double* y_dot, RowTape& tape) const;
   /// The derivative of `adjoint` along x_dot, `direction` and y_bar_dot.
-  void adjoint_tangent(const Parameters& direction, const double* y_bar_dot, double* x_bar_dot,
+  void adjoint_tangent(const ParameterVector& direction, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot, const RowTape& tape) const;
 
  private:

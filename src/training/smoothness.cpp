@@ -6,9 +6,8 @@
 
 namespace fluxformer {
 
-double add_smoothness(const Parameters& parameters, double strength, std::span<double> gradient,
-                      int first_pair) {
-  const auto& spec = parameters.spec;
+double add_smoothness(const ModelSpec& spec, const ParameterVector& parameters, double strength,
+                      std::span<double> gradient, int first_pair) {
   if (strength == 0 || spec.knots < 2 || spec.layers < 2) return 0;
   const double spacing = static_cast<double>(spec.layers - 1) / (spec.knots - 1);
   const auto& layout = parameters.layout;

@@ -16,7 +16,7 @@ namespace fluxformer {
 /// The penalty P; gradient (the flat vector) += dP/d theta. P is 0 for a single knot, one layer or strength
 /// 0. With a share of the parameters only the terms of its knots k, k + 1 are added, from k = `first_pair`
 /// (0-based) on; -1 means all. Not collective.
-double add_smoothness(const Parameters& parameters, double strength, std::span<double> gradient,
-                      int first_pair = -1);
+double add_smoothness(const ModelSpec& spec, const ParameterVector& parameters, double strength,
+                      std::span<double> gradient, int first_pair = -1);
 
 }  // namespace fluxformer

@@ -30,6 +30,8 @@ class Trainable {
   Index trained() const;
   /// True if the entry is trained.
   bool moves(Index entry) const { return kinds_[entry] != EntryKind::frozen; }
+  /// The entries that are frozen or have another variable, in increasing order.
+  const std::vector<std::size_t>& special() const { return special_; }
   /// True if weight decay applies to the entry: to matrices, not to biases, LayerNorm, positions and
   /// coefficients.
   bool decays(Index entry) const { return kinds_[entry] == EntryKind::weight; }

@@ -146,8 +146,8 @@ StepReport Trainer::step(const Batch& batch) {
   report.loss = sums[0];
   report.depth_loss = sums[1];
   report.accuracy = sums[2];
-  report.penalty =
-      stages_.total(add_smoothness(parameters_, settings_.smoothness, gradient_, stages_.first_pair()));
+  report.penalty = stages_.total(
+      add_smoothness(parameters_.spec, parameters_, settings_.smoothness, gradient_, stages_.first_pair()));
   stages_.sum(gradient_);
   trainable_.pull(parameters_.values, gradient_);
   report.gradient_norm = gradient_norm();

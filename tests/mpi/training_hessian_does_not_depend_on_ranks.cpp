@@ -40,7 +40,7 @@ TEST(TrainingHessian, has_the_same_largest_eigenvalues_on_any_number_of_ranks) {
   const auto largest = [&](MPI_Comm comm) {
     ClassifierHessian of(comm, 1, c);
     const spectra::ReplicatedOperator matrix(comm, static_cast<PetscInt>(of.hessian.size()),
-                                             [&](std::span<const double> in, std::span<double> out) {
+                                             [&](std::span<double> in, std::span<double> out) {
                                                of.hessian.multiply(Curvature::hessian, in, out);
                                              });
     return spectra::EigenSolver(comm).solve(matrix.get(), {.largest = 3, .smallest = 3});

@@ -31,7 +31,7 @@ struct ClassifierHessian {
                     : run.samples(data, all_of(data))),
         hessian(run.parameters, run.context, run.march.depth(), 1, samples, objective) {}
 
-  std::vector<double> product(Curvature part, const std::vector<double>& v) {
+  std::vector<double> product(Curvature part, std::vector<double> v) {
     std::vector<double> result(v.size());
     hessian.multiply(part, v, result);
     return result;

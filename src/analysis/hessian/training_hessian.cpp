@@ -16,7 +16,6 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
       objective_(objective),
       trainable_(parameters, objective.coefficients),
       hessian_(parameters, context, depth, speed, objective.loss),
-      direction_(parameters.spec),
       gradient_(parameters.values.size(), 0.0) {
   Evaluation own;
   samples.for_batches([&](const Batch& batch) {
@@ -30,24 +29,30 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
   evaluation_.loss = sums[0];
   evaluation_.correct = sums[1];
   sum_over_ranks(gradient_, comm_);
-  add_smoothness(parameters, objective.smoothness, gradient_);
-  curvature_ = trainable_.curvature(parameters.values, gradient_);
+  add_smoothness(parameters.spec, parameters, objective.smoothness, gradient_);
+  const auto curvature = trainable_.curvature(parameters.values, gradient_);
+  for (const auto j : trainable_.special()) curvature_.push_back(curvature[j]);
   trainable_.pull(parameters.values, gradient_);
   kept_bytes_ = hessian_.kept_bytes();
   largest_over_ranks({&kept_bytes_, 1}, comm_);
 }
 
 // H v = D (H_theta + d2P/dtheta2) D v + (d2 theta / d r2) (g_theta + dP/dtheta) v,  H_o v = D H_o,theta D v
-void TrainingHessian::multiply(Curvature part, std::span<const double> v, std::span<double> product) {
-  std::copy(v.begin(), v.end(), direction_.values.begin());
-  trainable_.pull(parameters_.values, direction_.values);  // D v; D is diagonal
-  collectively(comm_, [&] { hessian_.multiply(part, direction_.values, product); });
+void TrainingHessian::multiply(Curvature part, std::span<double> v, std::span<double> product) {
+  const auto& special = trainable_.special();
+  std::vector<double> before;
+  for (const auto j : special) before.push_back(v[j]);
+  trainable_.pull(parameters_.values, v);  // D v; D is diagonal, and 1 but for the special entries
+  collectively(comm_, [&] { hessian_.multiply(part, v, product); });
   sum_over_ranks(product, comm_);
   // P is quadratic: its gradient at D v is (d2P/dtheta2) D v.
-  if (part == Curvature::hessian) add_smoothness(direction_, objective_.smoothness, product);
-  trainable_.pull(parameters_.values, product);
   if (part == Curvature::hessian)
-    for (std::size_t j = 0; j < product.size(); ++j) product[j] += curvature_[j] * v[j];
+    add_smoothness(parameters_.spec, {parameters_.layout, v}, objective_.smoothness, product);
+  trainable_.pull(parameters_.values, product);
+  for (std::size_t k = 0; k < special.size(); ++k) {
+    v[special[k]] = before[k];
+    if (part == Curvature::hessian) product[special[k]] += curvature_[k] * before[k];
+  }
 }
 
 void TrainingHessian::for_output_gradients(const std::function<void(std::span<const double>)>& visit) {

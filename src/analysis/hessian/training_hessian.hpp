@@ -41,8 +41,9 @@ class TrainingHessian {
   const Evaluation& evaluation() const { return evaluation_; }
   /// Gradient of the objective with respect to the variables.
   const std::vector<double>& gradient() const { return gradient_; }
-  /// product := H v or H_o v; the same on all ranks.
-  void multiply(Curvature part, std::span<const double> v, std::span<double> product);
+  /// product := H v or H_o v; the same on all ranks. During the call v holds D v: no rank needs a third vector
+  /// of this length.
+  void multiply(Curvature part, std::span<double> v, std::span<double> product);
   /// Calls visit(row) for each output (sample, class) of this rank's samples: H_o is the sum of row row^T
   /// over the rows of all samples. Every rank of a token line gets the same rows.
   void for_output_gradients(const std::function<void(std::span<const double>)>& visit);
@@ -57,10 +58,10 @@ class TrainingHessian {
   Objective objective_;
   Trainable trainable_;
   LossHessian hessian_;
-  Parameters direction_;
   Evaluation evaluation_;
-  std::vector<double> gradient_;   // gradient with respect to the variables
-  std::vector<double> curvature_;  // (d2 theta / d r2) (g_theta + dP/dtheta), 0 if theta = r
+  std::vector<double> gradient_;  // gradient with respect to the variables
+  // (d2 theta / d r2) (g_theta + dP/dtheta) of the entries Trainable::special; 0 for the others, where theta = r
+  std::vector<double> curvature_;
   double kept_bytes_ = 0;
 };
 

@@ -21,7 +21,6 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, Dep
       context_(context),
       depth_(depth),
       step_(depth.spacing() / speed),
-      direction_(parameters.spec),
       model_(make_depth_model(parameters, context, Precision::float64)),
       embedding_(parameters, context),
       task_(make_task(parameters, context, loss)),
@@ -79,27 +78,28 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
 
 void LossHessian::multiply(Curvature part, std::span<const double> direction, std::span<double> product) {
   // H theta_dot is a sum over batches, as the loss is.
-  std::copy(direction.begin(), direction.end(), direction_.values.begin());
   std::fill(product.begin(), product.end(), 0.0);
-  for (Index k = 0; k < used_; ++k) multiply(part, *tapes_[k], product);
+  for (Index k = 0; k < used_; ++k) multiply(part, {parameters_.layout, direction}, *tapes_[k], product);
 }
 
-void LossHessian::multiply(Curvature part, BatchTape& tape, std::span<double> product) {
+void LossHessian::multiply(Curvature part, const ParameterVector& direction, BatchTape& tape,
+                           std::span<double> product) {
   const auto& batch = tape.batch;
   context_.mask.length = batch.length;
   // u_dot_0 = (du_0/dtheta) theta_dot: the input itself does not move.
-  embedding_.tangent(direction_, batch.input.data(), state(tape.directions, 0), tape.embedding);
+  embedding_.tangent(direction, batch.input.data(), state(tape.directions, 0), tape.embedding);
   // u_dot_i = (dG_i/du) u_dot_{i-1} + (dG_i/dtheta) theta_dot
   for (int i = 1; i <= depth_.cells; ++i)
     model_->push(point(i), step_, {state(tape.states, i - 1), state(tape.directions, i - 1)},
-                 direction_.values, state(tape.directions, i), tape.cells[i - 1].get());
+                 direction.values, state(tape.directions, i), tape.cells[i - 1].get());
   // w_dot_M from u_dot_M and theta_dot: the curvature of the loss behind the readout
-  task_->product(part, batch, direction_, slab_.data(), other_slab_.data(), product, *tape.task);
+  task_->product(part, batch, direction, slab_.data(), other_slab_.data(), product, *tape.task);
   slab_.swap(other_slab_);
-  pull(part, tape, product);
+  pull(part, direction, tape, product);
 }
 
-void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> product) {
+void LossHessian::pull(Curvature part, const ParameterVector& direction, BatchTape& tape,
+                       std::span<double> product) {
   // H:    w_dot_{i-1} = d/de (dG_i/du)^T w_i,  product += d/de (dG_i/dtheta)^T w_i
   //       along (u_dot_{i-1}, theta_dot, w_dot_i)
   // H_o:  w_dot_{i-1} = (dG_i/du)^T w_dot_i,   product += (dG_i/dtheta)^T w_dot_i
@@ -107,7 +107,7 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
     const Point at{state(tape.states, i - 1), state(tape.directions, i - 1)};
     Tape& kept = *tape.cells[i - 1];
     if (part == Curvature::hessian)
-      model_->pull_along(point(i), step_, at, slab_.data(), direction_.values, other_slab_.data(), product,
+      model_->pull_along(point(i), step_, at, slab_.data(), direction.values, other_slab_.data(), product,
                          kept);
     else
       model_->pull(point(i), step_, at.u, slab_.data(), other_slab_.data(), product, &kept, Order::first);
@@ -115,7 +115,7 @@ void LossHessian::pull(Curvature part, BatchTape& tape, std::span<double> produc
   }
   const double* const input = tape.batch.input.data();
   if (part == Curvature::hessian)
-    embedding_.adjoint_tangent(direction_, input, slab_.data(), product, tape.embedding);
+    embedding_.adjoint_tangent(direction, input, slab_.data(), product, tape.embedding);
   else
     embedding_.pull(input, slab_.data(), product, tape.embedding);
 }
@@ -130,7 +130,7 @@ void LossHessian::for_output_gradients(std::span<double> row, const std::functio
         // row = J^T b_c, a column of A with H_o = A A^T
         std::fill(row.begin(), row.end(), 0.0);
         task_->pull_output(tape.batch, b, c, slab_.data(), row, *tape.task);
-        pull(Curvature::gauss_newton, tape, row);
+        pull(Curvature::gauss_newton, parameters_, tape, row);
         visit();
       }
   }

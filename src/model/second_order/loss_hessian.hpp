@@ -52,10 +52,10 @@ class LossHessian {
 
  private:
   struct BatchTape;
-  void multiply(Curvature part, BatchTape& tape, std::span<double> product);
+  void multiply(Curvature part, const ParameterVector& direction, BatchTape& tape, std::span<double> product);
   /// Marches the adjoint of the last state in slab_, or its tangent, down to the input; product += the
-  /// contributions of all cells and of the embedding.
-  void pull(Curvature part, BatchTape& tape, std::span<double> product);
+  /// contributions of all cells and of the embedding. `direction`: that of the tangents; not read for H_o.
+  void pull(Curvature part, const ParameterVector& direction, BatchTape& tape, std::span<double> product);
   /// The slab of a row 0 .. M, u_i or its tangent.
   double* state(std::vector<std::vector<double>>& slabs, Index row);
   DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
@@ -64,7 +64,6 @@ class LossHessian {
   SlabContext& context_;
   DepthCells depth_;
   double step_;
-  Parameters direction_;
   std::unique_ptr<DepthModel> model_;
   Embedding embedding_;
   std::unique_ptr<Task> task_;

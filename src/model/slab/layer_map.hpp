@@ -50,7 +50,7 @@ void hold(const std::vector<SlabTerm<T>*>& terms, Order upto, TapedTerms<T>& tap
 template <class T>
 class LayerTape final : public Tape {
  public:
-  explicit LayerTape(Order upto) : upto(upto) {}
+  explicit LayerTape(Order order) : upto(order) {}
   std::size_t bytes() const override;
   /// The tape of a term in one of the evaluations; null if it keeps nothing.
   TermTape* tape(Index evaluation, Index number) { return terms[evaluation][number].tape.get(); }

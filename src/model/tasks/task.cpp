@@ -15,7 +15,7 @@ class ClassTask final : public Task {
   Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
   Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
                       TaskTape& tape, KeepFor keep_for) override;
-  void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
+  void product(Curvature part, const Batch& batch, const ParameterVector& direction, const double* u_dot,
                double* u_bar_dot, std::span<double> product, TaskTape& tape) override;
   int outputs() const override { return classes_; }
   void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient,
@@ -92,8 +92,8 @@ Evaluation ClassTask::gradient(const Batch& batch, const double* u, double* u_ba
   return result;
 }
 
-void ClassTask::product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
-                        double* u_bar_dot, std::span<double> product, TaskTape& tape) {
+void ClassTask::product(Curvature part, const Batch& batch, const ParameterVector& direction,
+                        const double* u_dot, double* u_bar_dot, std::span<double> product, TaskTape& tape) {
   auto& read = of(tape).read;
   logits_dot_.resize(tape.logits.size());
   // z_dot = (dz/du) u_dot + (dz/dtheta) theta_dot

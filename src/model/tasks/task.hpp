@@ -52,8 +52,8 @@ class Task {
   /// The product with the Hessian or its Gauss-Newton part, after `gradient` with KeepFor::products: along
   /// u_dot and a direction of the parameters, u_bar_dot := and product += the derivative of u_bar and
   /// gradient, or its Gauss-Newton part.
-  virtual void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
-                       double* u_bar_dot, std::span<double> product, TaskTape& tape) = 0;
+  virtual void product(Curvature part, const Batch& batch, const ParameterVector& direction,
+                       const double* u_dot, double* u_bar_dot, std::span<double> product, TaskTape& tape) = 0;
   /// Number of rows of J for a sample: its classes. Throws BadInput if they are too many to be listed.
   virtual int outputs() const = 0;
   /// u_bar := J^T b and gradient +=, with b column c of B, B B^T = L of a sample (loss_curvature_factor).

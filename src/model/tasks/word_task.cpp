@@ -88,12 +88,12 @@ std::vector<double> WordTask::gather(const Tape& tape, const double* slab) const
   return rows;
 }
 
-Eigen::Map<const WordTask::Matrix> WordTask::matrix_of(const Parameters& p) const {
-  return {p.values.data() + matrix_, p.spec.vocabulary, p.spec.width};
+Eigen::Map<const WordTask::Matrix> WordTask::matrix_of(const ParameterVector& p) const {
+  return {p.values.data() + matrix_, parameters_.spec.vocabulary, parameters_.spec.width};
 }
 
-Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const Parameters& p) const {
-  return {p.values.data() + bias_, p.spec.vocabulary};
+Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const ParameterVector& p) const {
+  return {p.values.data() + bias_, parameters_.spec.vocabulary};
 }
 
 void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
@@ -198,7 +198,7 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
 //   z_dot = g_dot W^T + g W_dot^T + b_dot,   z_bar_dot = weight L z_dot
 //   g_bar_dot = z_bar_dot W + z_bar W_dot,   W_bar_dot = z_bar_dot^T g + z_bar^T g_dot
 // of which the Gauss-Newton part has those without z_bar.
-void WordTask::product(Curvature part, const Batch&, const Parameters& direction, const double* u_dot,
+void WordTask::product(Curvature part, const Batch&, const ParameterVector& direction, const double* u_dot,
                        double* u_bar_dot, std::span<double> product, TaskTape& kept) {
   auto& tape = dynamic_cast<Tape&>(kept);
   const auto x_dot = gather(tape, u_dot);

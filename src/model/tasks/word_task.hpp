@@ -30,7 +30,7 @@ class WordTask final : public Task {
   Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
   Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
                       TaskTape& tape, KeepFor keep_for) override;
-  void product(Curvature part, const Batch& batch, const Parameters& direction, const double* u_dot,
+  void product(Curvature part, const Batch& batch, const ParameterVector& direction, const double* u_dot,
                double* u_bar_dot, std::span<double> product, TaskTape& tape) override;
   int outputs() const override;
   void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient,
@@ -58,8 +58,8 @@ class WordTask final : public Task {
   template <class Visit>
   Evaluation guess(Tape& tape, Visit&& visit) const;
   /// The word matrix W and the bias b among the values of `p`, which are parameters or a direction of them.
-  Eigen::Map<const Matrix> matrix_of(const Parameters& p) const;
-  Eigen::Map<const Eigen::RowVectorXd> bias_of(const Parameters& p) const;
+  Eigen::Map<const Matrix> matrix_of(const ParameterVector& p) const;
+  Eigen::Map<const Eigen::RowVectorXd> bias_of(const ParameterVector& p) const;
 
   const Parameters& parameters_;
   const SlabContext& context_;

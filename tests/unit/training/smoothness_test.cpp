@@ -23,7 +23,7 @@ Parameters with_knots(int layers, int knots, DepthVariation variation = DepthVar
 
 double penalty(const Parameters& p, double strength) {
   std::vector<double> gradient(p.values.size());
-  return add_smoothness(p, strength, gradient);
+  return add_smoothness(p.spec, p, strength, gradient);
 }
 
 TEST(Smoothness, of_weights_linear_in_depth_is_the_exact_integral) {
@@ -72,7 +72,7 @@ TEST(Smoothness, adds_the_gradient_of_its_differences) {
   constexpr double strength = 0.7, step = 1e-3;
   const auto before = random_vector(p.values.size(), 3);
   auto gradient = before;
-  const double value = add_smoothness(p, strength, gradient);
+  const double value = add_smoothness(p.spec, p, strength, gradient);
   EXPECT_GT(value, 0);
   for (std::size_t j = 0; j < p.values.size(); ++j) {
     const double kept = p.values[j];
@@ -98,7 +98,7 @@ bool same(const Parameters& p, Index j) {
 TEST(Smoothness, leaves_embedding_head_and_coefficients_alone) {
   const auto p = with_knots(5, 3);
   std::vector<double> gradient(p.values.size(), 0.0);
-  add_smoothness(p, 1, gradient);
+  add_smoothness(p.spec, p, 1, gradient);
   for (Index j = 0; j < std::ssize(gradient); ++j)
     EXPECT_EQ(gradient[j] != 0, j >= p.layout.block_offset(0) && j < p.layout.block_offset(3) && !same(p, j))
         << j;
@@ -118,12 +118,12 @@ TEST(Smoothness, of_a_set_per_layer_is_the_sum_of_squared_jumps) {
 TEST(Smoothness, is_nothing_without_strength_or_change) {
   for (const auto& p : {with_knots(3, 1), with_knots(1, 1)}) {
     std::vector<double> gradient(p.values.size(), 0.5);
-    EXPECT_EQ(add_smoothness(p, 1, gradient), 0);
+    EXPECT_EQ(add_smoothness(p.spec, p, 1, gradient), 0);
     EXPECT_EQ(gradient, std::vector<double>(p.values.size(), 0.5));
   }
   const auto p = with_knots(3, 3);
   std::vector<double> gradient(p.values.size(), 0.5);
-  EXPECT_EQ(add_smoothness(p, 0, gradient), 0);
+  EXPECT_EQ(add_smoothness(p.spec, p, 0, gradient), 0);
   EXPECT_EQ(gradient, std::vector<double>(p.values.size(), 0.5));
 }
 

@@ -242,7 +242,7 @@ TEST(TrainingHessian, has_the_eigenvalues_of_the_dense_matrix) {
 
     const spectra::ReplicatedOperator matrix(
         MPI_COMM_SELF, static_cast<PetscInt>(n),
-        [&](std::span<const double> in, std::span<double> out) { of.hessian.multiply(part, in, out); });
+        [&](std::span<double> in, std::span<double> out) { of.hessian.multiply(part, in, out); });
     const bool indefinite = part == Curvature::hessian;
     const auto found = spectra::EigenSolver(MPI_COMM_SELF)
                            .solve(matrix.get(), {.largest = 5, .smallest = indefinite ? 5 : 0});
