@@ -476,7 +476,7 @@ TEST(ReactionLinearisation, of_relu_holds_no_curvatures) {
   const SlabContext context{&line, 23, 32};
   const std::size_t rows = 49 * 23, d = 32, f = 128;
   const auto kept = [&](Activation activation) {
-    return Reaction<double>(context, {128, activation, true, false}).make_linearisation().bytes() /
+    return Reaction<double>(context, {128, activation, true, false}).make_tape(Order::second)->bytes() /
            sizeof(double);
   };
   EXPECT_EQ(kept(Activation::gelu_erf), rows * (3 * d + 5 * f) + d * f + d);
