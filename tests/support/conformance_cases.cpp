@@ -11,6 +11,7 @@
 #include "operators/token_diffusion.hpp"
 #include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"
+#include "tests/support/cubic_term.hpp"
 #include "tests/support/reference_terms.hpp"
 
 namespace fluxformer::test {
@@ -183,6 +184,22 @@ TermCase diffusion(std::string name, MeshSpec mesh, bool per_channel, std::vecto
         return weights;
       },
       naive::token_diffusion);
+}
+
+/// The toy term.
+TermCase cubic() {
+  return slab_case(
+      {.name = "cubic", .lattice = lattice(5, 3)}, 1,
+      []<class T>(const SlabContext& context) { return std::make_shared<CubicTerm<T>>(context); },
+      []<class P, class C>(P*, C* coefficients) {
+        LayerWeights<P> weights;
+        weights.diffusion = {coefficients, false};
+        return weights;
+      },
+      [](const naive::Tokens&, const naive::Weights& weights, naive::Slab u) {
+        for (double& value : u) value *= weights.diffusion.kappa[0] * value * value;
+        return u;
+      });
 }
 
 /// An attention; `make` makes it, possibly wrapped in dropout; `reference` is its value.
@@ -403,6 +420,7 @@ std::vector<TermCase> every_term() {
       reaction("first_half", {.first_half = true}),
       dropped_reaction(),
       dropped_attention(),
+      cubic(),
   };
   return cases;
 }
