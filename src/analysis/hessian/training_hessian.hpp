@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "model/sample_set.hpp"
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 #include "training/trainable.hpp"
 
 namespace fluxformer::hessian {

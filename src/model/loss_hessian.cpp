@@ -1,4 +1,4 @@
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 
 #include <algorithm>
 
