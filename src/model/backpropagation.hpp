@@ -2,8 +2,8 @@
 
 // The layer map cell by cell, u_i = G_i(u_{i-1}; h/c), keeping the activations of every cell, and the
 // transposed march: back-propagation. Time: about three forward passes; memory: the activations of M cells.
-// With tapes of second order also the march of a tangent and the tangent of the transposed march, for products
-// with the Hessian (docs/model.md section 9).
+// With tapes of second order also the march of a tangent and the tangent of the transposed march, for
+// products with the Hessian (docs/model.md section 9).
 
 #include <memory>
 #include <vector>
@@ -36,8 +36,8 @@ class Backpropagation final : public DepthMarch {
   /// Marches w_dot as `backward` does, but leaves all tapes as they are: for products with the Gauss-Newton
   /// matrix.
   void pull(double* w_dot, std::span<double> gradient);
-  /// The derivative of `backward` along w_dot and the direction of the last push: w_dot from the last row (in)
-  /// to the first (out), gradient_dot += . After a forward march with Keep::second_derivatives.
+  /// The derivative of `backward` along w_dot and the direction of the last push: w_dot from the last row
+  /// (in) to the first (out), gradient_dot += . After a forward march with Keep::second_derivatives.
   void pull_along(double* w_dot, std::span<const double> direction, std::span<double> gradient_dot);
 
  private:

@@ -51,8 +51,8 @@ class LossHessian {
  private:
   struct BatchTape;
   void multiply(Curvature part, const ParameterVector& direction, BatchTape& tape, std::span<double> product);
-  /// Marches the adjoint of the last state in slab_ down to the input; product += the contributions of all cells
-  /// and of the embedding. Leaves the tape as it is.
+  /// Marches the adjoint of the last state in slab_ down to the input; product += the contributions of all
+  /// cells and of the embedding. Leaves the tape as it is.
   void pull(BatchTape& tape, std::span<double> product);
 
   const Parameters& parameters_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The way of a batch through a model and back: embedding, march through depth, and the task that reads the last
-// state. Gradients, probes and products with the Hessian share it.
+// The way of a batch through a model and back: embedding, march through depth, and the task that reads the
+// last state. Gradients, probes and products with the Hessian share it.
 
 #include <memory>
 #include <optional>
@@ -22,8 +22,8 @@ class ModelPass {
  public:
   /// Training drops out; evaluation does not.
   enum class Mode { training, evaluation };
-  /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch. `loss`
-  /// may be null: there is no task.
+  /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.
+  /// `loss` may be null: there is no task.
   ModelPass(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss* loss);
 
   /// Sets the dropout of the context (borrowed), which the passes key by their batches.
