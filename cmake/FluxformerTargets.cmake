@@ -150,7 +150,7 @@ function(fluxformer_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
   # Sources that take long are compiled alone, beside each other.
-  list(FILTER sources EXCLUDE REGEX "/second_order/[^/]*|src/operators/.*/(attention|reaction)[.]cpp")
+  list(FILTER sources EXCLUDE REGEX "src/operators/.*/(attention|reaction)[.]cpp")
   set(last_folder "")
   foreach(source ${sources})
     cmake_path(GET source PARENT_PATH folder)

@@ -51,7 +51,7 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
   SlabContext context = context_of(samples, spec, 1);
   const LossHessian products(parameters, context, depth_of(spec), 1,
                              loss);  // throws if the loss has no second derivatives
-  // Numbers that the terms keep of value, adjoint and tangent in each cell (tapes of second order): 26 d + 5 f.
+  // Numbers that the terms' tapes of second order hold in each cell: 26 d + 5 f.
   const double rows = largest_share(samples) * samples.line().block().count();
   require_memory(samples.comm(), sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn),
                  with_so_many(samples) + ", for products with the Hessian");

@@ -16,7 +16,7 @@ ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples
       counted_(context_),
       model_(make_depth_model(parameters_, context_, precision)),
       march_(*model_, {parameters_.spec.layers, cells}, 1),
-      embedding_(parameters_, context_),
+      pass_(parameters_, context_, march_, nullptr),
       readout_(parameters_, context_),
       logits_(Index{samples} * parameters_.spec.classes) {}
 
@@ -33,24 +33,23 @@ int ModelProbe::entry_of_layer(int l) const {
 }
 
 void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
-  context_.mask.length = batch.length;
+  pass_.begin(batch, ModelPass::Mode::evaluation);
   // Fillers have length 0 in counted_ only: the model itself runs on them, and needs a length of at least 1.
   counted_.mask.length = batch.length;
   if (counted_.mask.length.empty()) counted_.mask.length.assign(batch.weight.size(), context_.line->tokens());
   for (Index b = 0; b < std::ssize(batch.weight); ++b)
     if (batch.weight[b] == 0) counted_.mask.length[b] = 0;
   u.resize(context_.size());
-  embedding_.forward(batch.input.data(), u.data(), embedded_);
+  pass_.embed(batch, u.data());
 }
 
 void ModelProbe::embed_adjoint(const Batch& batch, const std::vector<double>& u_bar,
                                std::span<double> gradient) const {
-  embedding_.pull(batch.input.data(), u_bar.data(), gradient, embedded_);
+  pass_.embedding().pull(batch.input.data(), u_bar.data(), gradient, pass_.embedded());
 }
 
 const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep, const RowVisitor& row) {
-  if (row) row(0, u.data());
-  march_.forward(u.data(), keep, row);
+  pass_.forward(u.data(), keep, row);
   readout_.logits(u.data(), logits_.data(), keep == Keep::activations ? kept_ : read_);
   return logits_;
 }

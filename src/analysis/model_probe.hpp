@@ -11,7 +11,7 @@
 #include "model/backpropagation.hpp"
 #include "model/batch.hpp"
 #include "model/depth_model.hpp"
-#include "model/embedding.hpp"
+#include "model/model_pass.hpp"
 #include "model/readout.hpp"
 
 namespace fluxformer {
@@ -70,8 +70,7 @@ class ModelProbe {
   SlabContext context_, counted_;
   std::unique_ptr<DepthModel> model_;
   Backpropagation march_;
-  Embedding embedding_;
-  EmbeddingTape embedded_;
+  ModelPass pass_;
   Readout readout_;
   ReadoutTape read_, kept_;  // tapes of the last forward, and of the last that kept activations
   std::vector<double> logits_;

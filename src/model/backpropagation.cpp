@@ -25,7 +25,8 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
 
 void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   const Index size = model_.context().size();
-  if (keep == Keep::activations) return forward_keeping(u, row);
+  if (keep != Keep::nothing)
+    return forward_keeping(u, keep == Keep::activations ? Order::first : Order::second, row);
   for (int cell = range_.first; cell <= range_.last; ++cell) {
     // u_i = u_{i-1} + (G_i(u_{i-1}; h/c) - u_{i-1}): the map is given as an increment
     std::copy_n(u, size, next_.data());
@@ -35,8 +36,12 @@ void Backpropagation::forward(double* u, Keep keep, const RowVisitor& row) {
   }
 }
 
-void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
+void Backpropagation::forward_keeping(double* u, Order upto, const RowVisitor& row) {
   const Index size = model_.context().size(), count = states_.size();
+  if (upto != order_) {
+    for (auto& tape : tapes_) tape.reset();
+    order_ = upto;
+  }
   // u_i = G_i(u_{i-1}; h/c): the input of every cell is kept, and what its terms need for the adjoint.
   states_.front().assign(u, u + size);
   for (Index i = 0; i < count; ++i) {
@@ -46,30 +51,67 @@ void Backpropagation::forward_keeping(double* u, const RowVisitor& row) {
       states_[i + 1].resize(size);
       to = states_[i + 1].data();
     }
-    if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape(Order::first);
+    if (tapes_[i] == nullptr) tapes_[i] = model_.make_tape(order_);
     model_.map(point(cell), step_, states_[i].data(), to, tapes_[i].get());
     if (row) row(cell, to);
   }
 }
 
-void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
-  const Index size = model_.context().size();
-  // u_bar_{i-1} = (dG_i/du)^T u_bar_i and gradient += (dG_i/dtheta)^T u_bar_i, from the last cell to the
-  // first; the two slabs take turns.
-  double *from = u_bar, *to = next_.data();
+template <class Pull>
+void Backpropagation::march_back(double* from, Pull&& pull) {
+  // The two slabs take turns.
+  double *const result = from, *to = next_.data();
   for (int cell = range_.last; cell >= range_.first; --cell) {
-    const Index i = cell - range_.first;
-    model_.pull(point(cell), step_, states_[i].data(), from, to, gradient, tapes_[i].get(), Order::first);
-    if (row) row(cell - 1, states_[i].data(), to);
+    pull(cell, cell - range_.first, from, to);
     std::swap(from, to);
   }
   // With an odd number of cells the result is in the other slab.
-  if (from != u_bar) std::copy_n(from, size, u_bar);
+  if (from != result) std::copy_n(from, model_.context().size(), result);
+}
+
+void Backpropagation::backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) {
+  // u_bar_{i-1} = (dG_i/du)^T u_bar_i and gradient += (dG_i/dtheta)^T u_bar_i
+  march_back(u_bar, [&](int cell, Index i, const double* from, double* to) {
+    model_.pull(point(cell), step_, states_[i].data(), from, to, gradient, tapes_[i].get(), order_);
+    if (row) row(cell - 1, states_[i].data(), to);
+  });
+}
+
+void Backpropagation::pull(double* w_dot, std::span<double> gradient) {
+  march_back(w_dot, [&](int cell, Index i, const double* from, double* to) {
+    model_.pull(point(cell), step_, states_[i].data(), from, to, gradient, tapes_[i].get(), Order::first);
+  });
+}
+
+void Backpropagation::push(double* u_dot, std::span<const double> direction, const RowVisitor& row) {
+  const Index size = model_.context().size(), count = states_.size();
+  const bool keeps = order_ == Order::second && !direction.empty();
+  if (keeps) tangents_.resize(count);
+  double *from = u_dot, *to = next_.data();
+  for (Index i = 0; i < count; ++i) {
+    const int cell = range_.first + i;
+    if (keeps) tangents_[i].assign(from, from + size);
+    model_.push(point(cell), step_, {states_[i].data(), from}, direction, to, tapes_[i].get());
+    if (row) row(cell, to);
+    std::swap(from, to);
+  }
+  if (from != u_dot) std::copy_n(from, size, u_dot);
+}
+
+void Backpropagation::pull_along(double* w_dot, std::span<const double> direction,
+                                 std::span<double> gradient_dot) {
+  // w_dot_{i-1} = d/de (dG_i/du)^T w_i and gradient_dot += d/de (dG_i/dtheta)^T w_i along (u_dot_{i-1},
+  // direction, w_dot_i)
+  march_back(w_dot, [&](int cell, Index i, const double* from, double* to) {
+    model_.pull_along(point(cell), step_, {states_[i].data(), tangents_[i].data()}, from, direction, to,
+                      gradient_dot, *tapes_[i]);
+  });
 }
 
 std::size_t Backpropagation::kept_bytes() const {
   Index bytes = 0;
-  for (const auto& state : states_) bytes += state.size() * sizeof(double);
+  for (const auto* slabs : {&states_, &tangents_})
+    for (const auto& slab : *slabs) bytes += slab.size() * sizeof(double);
   for (const auto& tape : tapes_)
     if (tape != nullptr) bytes += tape->bytes();
   return bytes;

@@ -40,8 +40,9 @@ using RowVisitor = std::function<void(int row, const double* u)>;
 /// Called with row i of the backward march. It may add to u_bar, as a loss at that depth does.
 using RowAdjoint = std::function<void(int row, const double* u, double* u_bar)>;
 
-/// Storage of a forward march: nothing, or what `backward` needs.
-enum class Keep { nothing, activations };
+/// Storage of a forward march: nothing, what `backward` needs, or also what products with the Hessian need
+/// (Backpropagation).
+enum class Keep { nothing, activations, second_derivatives };
 
 /// A march over a range of cells of a model, and its transpose. Each rank holds one slab.
 class DepthMarch {

@@ -37,8 +37,8 @@ struct EquationCoefficients {
   double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
 };
 
-/// What one application of the layer map, or of the field, keeps for its derivatives. A tape may be used
-/// again: each application overwrites it.
+/// The values that one application of the layer map, or of the field, keeps for its derivatives. A tape may
+/// be used again: each application overwrites it.
 class Tape {
  public:
   virtual ~Tape() = default;
@@ -46,8 +46,8 @@ class Tape {
   virtual std::size_t bytes() const = 0;
 };
 
-/// A model on one slab: layer map and field with their derivatives. Slabs are context().size() doubles; results
-/// overlap no argument. Calls are collective over the token line.
+/// A model on one slab: layer map and field with their derivatives. Slabs are context().size() doubles;
+/// results overlap no argument. Calls are collective over the token line.
 ///
 /// A null tape means: keep nothing, compute again. With a tape, derivatives read what the application that
 /// filled it kept, at its depth, h, u, mask and parameters. `parameters` is the flat vector of a gradient, or
@@ -100,8 +100,8 @@ class DepthModel {
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 
   /// The attention within the layer map G(u; h). v (if not null): the state on which it acts, which is u, or
-  /// under macaron what the first half of the reaction made of it; LayerNorm of norm = pre comes after that. k
-  /// (if not null): its kernel, [sample][head][local query][global key].
+  /// under macaron what the first half of the reaction made of it; LayerNorm of norm = pre comes after that.
+  /// k (if not null): its kernel, [sample][head][local query][global key].
   virtual void attention(const DepthPoint& at, double h, const double* u, double* v, double* k) = 0;
 
   /// Makes the range of kappa in `coefficients` that of all ranks of `comm`, which may hold other knots,

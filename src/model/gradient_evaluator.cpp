@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace fluxformer {
-namespace {
-
-constexpr std::uint64_t embedding_site = 0;  // the site of dropout at the embedding; layers have the others
-
-}  // namespace
 
 /// Reports the pieces of the gradient, from the last block to the first; all blocks contribute to alpha and
 /// rho.
@@ -17,7 +12,7 @@ class GradientEvaluator::Pieces {
       : of_(of),
         layout_(of.parameters_.layout),
         ready_(ready),
-        range_(of.march_.range()),
+        range_(of.pass_.march().range()),
         done_(layout_.block_offset(layout_.last_knot() + 1)),
         reached_(range_.last + 1) {}
 
@@ -57,24 +52,10 @@ class GradientEvaluator::Pieces {
 
 GradientEvaluator::GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march,
                                      const Loss& loss)
-    : parameters_(parameters), context_(context), march_(march), u_(context.size()), u_bar_(context.size()) {
-  if (march.range().first == 1) embedding_.emplace(parameters, context);
-  if (march.range().last < march.depth().cells) return;
-  task_ = make_task(parameters, context, loss);
-  tape_ = task_->make_tape();
-}
-
-void GradientEvaluator::begin_batch(const Batch& batch, bool training) {
-  context_.mask.length = batch.length;
-  if (dropout_ != nullptr) dropout_->set_keys(training ? batch.key : std::vector<long>{});
-}
-
-void GradientEvaluator::embed_batch(const Batch& batch) {
-  if (!embedding_) return;
-  // u_0 = D e(x), with the mask D of dropout in training
-  embedding_->forward(batch.input.data(), u_.data(), embedded_);
-  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_.data());
-}
+    : parameters_(parameters),
+      pass_(parameters, context, march, &loss),
+      u_(context.size()),
+      u_bar_(context.size()) {}
 
 void GradientEvaluator::begin_depth_losses(const Batch& batch) {
   for (auto* term : depth_losses_) term->begin(batch);
@@ -89,65 +70,60 @@ double GradientEvaluator::add_depth_losses(int row, const Batch& batch, const do
 }
 
 Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
-  begin_batch(batch, false);
-  embed_batch(batch);
+  pass_.begin(batch, ModelPass::Mode::evaluation);
+  pass_.embed(batch, u_.data());
   const bool depth_losses = terms == LossTerms::all;
   // Rows between two stages count once: the upper stage shows the row that its cells start from.
-  const auto range = march_.range();
+  const auto range = pass_.march().range();
   double depth_loss = 0;
   const auto look = [&](int row, const double* u) {
     const bool of_next = row == range.last && !has_loss();
     if (depth_losses && !of_next) depth_loss += add_depth_losses(row, batch, u, nullptr, {});
   };
   if (depth_losses) begin_depth_losses(batch);
-  look(range.first - 1, u_.data());
-  march_.forward(u_.data(), Keep::nothing, look);
+  pass_.forward(u_.data(), Keep::nothing, look);
   Evaluation result;
-  if (has_loss()) result = task_->value(batch, u_.data(), *tape_);
+  if (has_loss()) result = pass_.value(batch, u_.data());
   result.depth_loss = depth_loss;
   return result;
 }
 
 Index GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
-  if (row < march_.range().first) return layout.block_offset(layout.first_knot());
+  if (row < pass_.march().range().first) return layout.block_offset(layout.first_knot());
   // Cells up to `row` still add to the knots that they read, the last of which is the upper one at the exit
   // of that cell. The blocks of later knots are complete.
-  const auto depth = march_.depth();
+  const auto depth = pass_.march().depth();
   const auto last = knots_at(parameters_.spec, cell_exit(row, depth.layers, depth.cells)).upper;
   return layout.block_offset(last + 1);
 }
 
 void GradientEvaluator::forward(const Batch& batch) {
-  begin_batch(batch, true);
-  embed_batch(batch);
-  march_.forward(u_.data(), Keep::activations, {});
+  pass_.begin(batch, ModelPass::Mode::training);
+  pass_.embed(batch, u_.data());
+  pass_.forward(u_.data(), Keep::activations, {});
 }
 
 Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gradient,
                                        const GradientReady& ready) {
   Pieces pieces(*this, ready);
-  const int last = march_.range().last;
+  const int last = pass_.march().range().last;
   Evaluation result;
   try {
-    begin_batch(batch, true);
+    pass_.begin(batch, ModelPass::Mode::training);
     begin_depth_losses(batch);
     // u_bar_M = d(L + D)/du_M, then u_bar_{i-1} = (dG_i/du)^T u_bar_i + dD/du_{i-1} down through the cells,
     // and the embedding at the end; D is the sum of the depth losses.
     if (has_loss()) {
-      result = task_->gradient(batch, u_.data(), u_bar_.data(), gradient, *tape_, Task::KeepFor::nothing);
+      result = pass_.pull_task(batch, u_.data(), u_bar_.data(), gradient, Task::KeepFor::nothing);
       pieces.reach(last);
       result.depth_loss += add_depth_losses(last, batch, u_.data(), u_bar_.data(), gradient);
     }
-    march_.backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
+    pass_.march().backward(u_bar_.data(), gradient, [&](int row, const double* u, double* u_bar) {
       result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
       pieces.reach(row);
     });
-    if (embedding_) {
-      // The mask is diagonal, so that it is its own transpose.
-      if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar_.data());
-      embedding_->pull(batch.input.data(), u_bar_.data(), gradient, embedded_);
-    }
+    pass_.pull_embedding(batch, u_bar_.data(), gradient);
     pieces.finish();
   } catch (...) {
     pieces.finish();

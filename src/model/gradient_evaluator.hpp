@@ -4,17 +4,12 @@
 // stage of depth has some of them only.
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/index.hpp"
 #include "model/batch.hpp"
-#include "model/depth_march.hpp"
-#include "model/embedding.hpp"
-#include "model/tasks/task.hpp"
-#include "operators/dropout.hpp"
+#include "model/model_pass.hpp"
 
 namespace fluxformer {
 
@@ -49,12 +44,12 @@ class GradientEvaluator {
   GradientEvaluator(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss& loss);
 
   /// Sets the dropout of the context (borrowed). `gradient` keys it by the batch, `evaluate` turns it off.
-  void set_dropout(Dropout& dropout) { dropout_ = &dropout; }
+  void set_dropout(Dropout& dropout) { pass_.set_dropout(dropout); }
   /// Adds a loss at intermediate depths (borrowed). The losses are called in the order they were added.
   void add_depth_loss(DepthLoss& term) { depth_losses_.push_back(&term); }
 
   /// True on the stage that has the last cell.
-  bool has_loss() const { return task_ != nullptr; }
+  bool has_loss() const { return pass_.has_task(); }
   /// u: the state that `forward` and `evaluate` start from (unless they embed) and end with. u_bar: the
   /// adjoint that `backward` starts from (unless it has the loss) and ends with.
   std::vector<double>& u() { return u_; }
@@ -73,12 +68,10 @@ class GradientEvaluator {
   /// Reports all pieces to `ready`, as `backward` would have; computes nothing.
   void report_all(const GradientReady& ready) const;
   /// The logits of the last call, [sample][class].
-  const std::vector<double>& logits() const { return tape_->logits; }
+  const std::vector<double>& logits() { return pass_.task_tape().logits; }
 
  private:
   class Pieces;
-  void begin_batch(const Batch& batch, bool training);
-  void embed_batch(const Batch& batch);
   void begin_depth_losses(const Batch& batch);
   double add_depth_losses(int row, const Batch& batch, const double* u, double* u_bar,
                           std::span<double> gradient);
@@ -86,13 +79,7 @@ class GradientEvaluator {
   Index first_complete(int row) const;
 
   const Parameters& parameters_;
-  SlabContext& context_;
-  DepthMarch& march_;
-  std::optional<Embedding> embedding_;
-  EmbeddingTape embedded_;
-  std::unique_ptr<Task> task_;
-  std::unique_ptr<TaskTape> tape_;
-  Dropout* dropout_ = nullptr;
+  ModelPass pass_;
   std::vector<DepthLoss*> depth_losses_;
   std::vector<double> u_, u_bar_;
 };

@@ -17,7 +17,7 @@
 #include "model/backpropagation.hpp"
 #include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 #include "operators/kernels/blas.hpp"
 #include "tests/benchmark/network.hpp"
 

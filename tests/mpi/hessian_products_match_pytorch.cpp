@@ -8,7 +8,7 @@
 #include <string>
 
 #include "io/archive_reader.hpp"
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 #include "tests/support/small_training.hpp"
 #include "tests/support/test_vectors.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 #include "model/word_masking.hpp"
 #include "tests/support/small_word_models.hpp"
 

@@ -50,51 +50,26 @@ struct SquareSums {
 }  // namespace
 
 InputJacobian::InputJacobian(const Parameters& parameters, const TokenLine& line, int cells, int columns)
-    : parameters_(parameters),
-      depth_{parameters.spec.layers, cells},
-      context_{&line, columns, parameters.spec.width, {{}, parameters.spec.causal, {}}, nullptr},
-      model_(parameters_, context_) {
+    : context_{&line, columns, parameters.spec.width, {{}, parameters.spec.causal, {}}, nullptr},
+      model_(make_depth_model(parameters, context_, Precision::float64)),
+      march_(*model_, {parameters.spec.layers, cells}, 1) {
   need_whole_line(line, "Jacobians by token");
-  require_marchable(parameters.spec, depth_, 1);
-  std::vector<DepthPoint> points;
-  for (int cell = 1; cell <= depth_.cells; ++cell) {
-    tapes_.push_back(model_.make_tape(Order::first));
-    points.push_back(point(cell));
-  }
-  model_.prepare(points);
-  states_.resize(tapes_.size() + 1);
-}
-
-DepthPoint InputJacobian::point(int cell) const {
-  return cell_entry(cell, depth_.layers, depth_.cells);
 }
 
 void InputJacobian::linearise(const double* u_0, int length) {
   const Index width = context_.width, copies = context_.samples, size = context_.size();
   context_.mask.length.assign(copies, length);
-  states_[0].resize(size);
+  slab_.resize(size);
   // Token x of u_0 goes to the rows x copies .. x copies + copies - 1 of the slab, one for each copy.
   for (Index row = 0; row * width < size; ++row)
-    std::copy_n(u_0 + row / copies * width, width, states_[0].data() + row * width);
-  const double h = depth_.spacing();
-  for (int cell = 0; cell < depth_.cells; ++cell) {
-    // u_i = G_i(u_{i-1}; h) with i = cell + 1; the tape keeps what its derivative needs.
-    states_[cell + 1].resize(size);
-    model_.map(point(cell + 1), h, states_[cell].data(), states_[cell + 1].data(), tapes_[cell].get());
-  }
+    std::copy_n(u_0 + row / copies * width, width, slab_.data() + row * width);
+  march_.forward(slab_.data(), Keep::activations, {});
 }
 
 void InputJacobian::push(const RowVisitor& visit) {
-  const double h = depth_.spacing();
+  // du_i = (dG_i/du) du_{i-1}, for all directions of the slab at once
   visit(0, slab_.data());
-  next_.resize(context_.size());
-  for (int cell = 0; cell < depth_.cells; ++cell) {
-    // du_i = (dG_i/du) du_{i-1}, for all directions of the slab at once
-    model_.push(point(cell + 1), h, {states_[cell].data(), slab_.data()}, {}, next_.data(),
-                tapes_[cell].get());
-    slab_.swap(next_);
-    visit(cell + 1, slab_.data());
-  }
+  march_.push(slab_.data(), {}, visit);
 }
 
 std::vector<BlockNorms> InputJacobian::norms(const double* u_0, int length, const BlockNormPlan& plan,

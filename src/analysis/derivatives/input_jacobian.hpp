@@ -16,8 +16,7 @@
 
 #include "analysis/model_probe.hpp"
 #include "analysis/state_examples.hpp"
-#include "model/depth_march.hpp"
-#include "model/slab/slab_model.hpp"
+#include "model/backpropagation.hpp"
 
 namespace fluxformer::derivatives {
 
@@ -53,21 +52,17 @@ class InputJacobian {
   std::vector<BlockNorms> norms(const double* u_0, int length, const BlockNormPlan& plan, long key = 0);
 
   /// Number M + 1 of rows.
-  int rows() const { return std::ssize(tapes_) + 1; }
+  int rows() const { return march_.depth().cells + 1; }
 
  private:
   void linearise(const double* u_0, int length);
   /// Calls visit(row, tangents) for all rows; slab_ holds the tangents of row 0.
   void push(const RowVisitor& visit);
-  DepthPoint point(int cell) const;
 
-  const Parameters& parameters_;
-  DepthCells depth_;
   SlabContext context_;
-  SlabModel<double> model_;
-  std::vector<std::unique_ptr<Tape>> tapes_;  // [cell]
-  std::vector<std::vector<double>> states_;   // [row]
-  std::vector<double> slab_, next_;
+  std::unique_ptr<DepthModel> model_;
+  Backpropagation march_;
+  std::vector<double> slab_;
 };
 
 }  // namespace fluxformer::derivatives

@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "model/loss_hessian.hpp"
 #include "model/sample_set.hpp"
-#include "model/second_order/loss_hessian.hpp"
 #include "training/trainable.hpp"
 
 namespace fluxformer::hessian {
@@ -41,8 +41,8 @@ class TrainingHessian {
   const Evaluation& evaluation() const { return evaluation_; }
   /// Gradient of the objective with respect to the variables.
   const std::vector<double>& gradient() const { return gradient_; }
-  /// product := H v or H_o v; the same on all ranks. During the call v holds D v: no rank needs a third vector
-  /// of this length.
+  /// product := H v or H_o v; the same on all ranks. During the call v holds D v: no rank needs a third
+  /// vector of this length.
   void multiply(Curvature part, std::span<double> v, std::span<double> product);
   /// Calls visit(row) for each output (sample, class) of this rank's samples: H_o is the sum of row row^T
   /// over the rows of all samples. Every rank of a token line gets the same rows.
@@ -60,7 +60,7 @@ class TrainingHessian {
   LossHessian hessian_;
   Evaluation evaluation_;
   std::vector<double> gradient_;  // gradient with respect to the variables
-  // (d2 theta / d r2) (g_theta + dP/dtheta) of the entries Trainable::special; 0 for the others, where theta = r
+  // (d2 theta / d r2) (g_theta + dP/dtheta) of the entries Trainable::special; 0 for the others
   std::vector<double> curvature_;
   double kept_bytes_ = 0;
 };

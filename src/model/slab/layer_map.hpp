@@ -62,9 +62,10 @@ class LayerTape final : public Tape {
   std::vector<std::vector<double>> seed, result_bar;  ///< second order: w of each evaluation and N of `pull`
 };
 
-/// The layer map with first and second derivatives in the arithmetic T of the kernels. `theta` are the weights
-/// at the depth of the cell, h is in layers divided by the speed c. A null tape computes again what it would
-/// hold. Vectors are slabs; results are overwritten and overlap nothing. Collective over the token line.
+/// The layer map with first and second derivatives in the arithmetic T of the kernels. `theta` are the
+/// weights at the depth of the cell, h is in layers divided by the speed c. A null tape computes again what
+/// it would hold. Vectors are slabs; results are overwritten and overlap nothing. Collective over the token
+/// line.
 template <class T>
 class LayerMap {
  public:
@@ -108,9 +109,9 @@ class LayerMap {
   void make_room(LayerTrace& trace) const;
   const double* residual_or_zero(const double* x, double* out) const;
   void apply(const Weights& theta, double h, const double* u, double* v, LayerTape<T>* tape, Index count);
-  /// y = the walk of x through the first `count` sub-layers; with y null, as far as it makes the trace. term(term, number
-  /// of the evaluation, number of the term, argument, where to add) evaluates one term, norm(after, number of
-  /// the sub-layer, sum, result) a normalisation.
+  /// y = the walk of x through the first `count` sub-layers; with y null, as far as it makes the trace.
+  /// term(term, number of the evaluation, number of the term, argument, where to add) evaluates one term,
+  /// norm(after, number of the sub-layer, sum, result) a normalisation.
   template <class TermCall, class NormCall>
   void walk_forward(Index count, double h, const double* x, double* y, LayerTrace& trace, TermCall&& term,
                     NormCall&& norm);

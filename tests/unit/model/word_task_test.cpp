@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 #include "tests/support/reference_layer.hpp"
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_word_models.hpp"

@@ -1,7 +1,7 @@
 // Products with the Hessian of a whole classifier and with its Gauss-Newton part, for every kind of model:
 // against differences of gradients and of logits, which know nothing of second derivatives.
 
-#include "model/second_order/loss_hessian.hpp"
+#include "model/loss_hessian.hpp"
 
 #include <gtest/gtest.h>
 

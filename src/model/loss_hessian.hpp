@@ -16,8 +16,6 @@
 #include "base/index.hpp"
 #include "model/batch.hpp"
 #include "model/depth_march.hpp"
-#include "model/depth_model.hpp"
-#include "model/embedding.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer {
@@ -53,20 +51,16 @@ class LossHessian {
  private:
   struct BatchTape;
   void multiply(Curvature part, const ParameterVector& direction, BatchTape& tape, std::span<double> product);
-  /// Marches the adjoint of the last state in slab_, or its tangent, down to the input; product += the
-  /// contributions of all cells and of the embedding. `direction`: that of the tangents; not read for H_o.
-  void pull(Curvature part, const ParameterVector& direction, BatchTape& tape, std::span<double> product);
-  /// The slab of a row 0 .. M, u_i or its tangent.
-  double* state(std::vector<std::vector<double>>& slabs, Index row);
-  DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+  /// Marches the adjoint of the last state in slab_ down to the input; product += the contributions of all
+  /// cells and of the embedding. Leaves the tape as it is.
+  void pull(BatchTape& tape, std::span<double> product);
 
   const Parameters& parameters_;
   SlabContext& context_;
   DepthCells depth_;
-  double step_;
+  double speed_;
+  Loss loss_;
   std::unique_ptr<DepthModel> model_;
-  Embedding embedding_;
-  std::unique_ptr<Task> task_;
   std::vector<std::unique_ptr<BatchTape>> tapes_;
   Index used_ = 0;
   std::vector<double> slab_, other_slab_;

@@ -1,0 +1,42 @@
+#include "model/model_pass.hpp"
+
+namespace fluxformer {
+namespace {
+
+constexpr std::uint64_t embedding_site = 0;  // the site of dropout at the embedding; layers have the others
+
+}  // namespace
+
+ModelPass::ModelPass(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss* loss)
+    : context_(context), march_(march) {
+  if (march.range().first == 1) embedding_.emplace(parameters, context);
+  if (loss == nullptr || march.range().last < march.depth().cells) return;
+  task_ = make_task(parameters, context, *loss);
+  task_tape_ = task_->make_tape();
+}
+
+void ModelPass::begin(const Batch& batch, Mode mode) {
+  context_.mask.length = batch.length;
+  if (dropout_ != nullptr) dropout_->set_keys(mode == Mode::training ? batch.key : std::vector<long>{});
+}
+
+void ModelPass::embed(const Batch& batch, double* u) {
+  if (!embedding_) return;
+  // u_0 = D e(x), with the mask D of dropout in training
+  embedding_->forward(batch.input.data(), u, embedded_);
+  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u);
+}
+
+void ModelPass::forward(double* u, Keep keep, const RowVisitor& row) {
+  if (row) row(march_.range().first - 1, u);
+  march_.forward(u, keep, row);
+}
+
+void ModelPass::pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient) {
+  if (!embedding_) return;
+  // The mask is diagonal, so that it is its own transpose.
+  if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar);
+  embedding_->pull(batch.input.data(), u_bar, gradient, embedded_);
+}
+
+}  // namespace fluxformer

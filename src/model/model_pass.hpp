@@ -1,0 +1,67 @@
+#pragma once
+
+// The way of a batch through a model and back: embedding, march through depth, and the task that reads the
+// last state. Gradients, probes and products with the Hessian share it.
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "model/batch.hpp"
+#include "model/depth_march.hpp"
+#include "model/embedding.hpp"
+#include "model/tasks/task.hpp"
+#include "operators/dropout.hpp"
+
+namespace fluxformer {
+
+/// A pass of one replica, whose ranks share the tokens of the batch. A march through some of the cells makes
+/// it a stage: it embeds if the first cell is among them, and has the task if the last one is. States belong
+/// to the caller. All calls are collective over the token line, but for the getters.
+class ModelPass {
+ public:
+  /// Training drops out; evaluation does not.
+  enum class Mode { training, evaluation };
+  /// All are borrowed. `context` is that of `march.model()`; its lengths are set to those of each batch.
+  /// `loss` may be null: there is no task.
+  ModelPass(const Parameters& parameters, SlabContext& context, DepthMarch& march, const Loss* loss);
+
+  /// Sets the dropout of the context (borrowed), which the passes key by their batches.
+  void set_dropout(Dropout& dropout) { dropout_ = &dropout; }
+  bool embeds() const { return embedding_.has_value(); }
+  bool has_task() const { return task_ != nullptr; }
+  DepthMarch& march() const { return march_; }
+  const Embedding& embedding() const { return *embedding_; }
+  EmbeddingTape& embedded() { return embedded_; }
+  const EmbeddingTape& embedded() const { return embedded_; }
+  Task& task() { return *task_; }
+  TaskTape& task_tape() { return *task_tape_; }
+
+  /// To be called before a pass, or a part of one, with this batch. Not collective.
+  void begin(const Batch& batch, Mode mode);
+  /// u := the embedded batch, under dropout; a stage that does not embed leaves u as it is.
+  void embed(const Batch& batch, double* u);
+  /// Marches u; calls `row` with the row that the march starts from, too.
+  void forward(double* u, Keep keep, const RowVisitor& row);
+  /// The loss at the last state u.
+  Evaluation value(const Batch& batch, const double* u) { return task_->value(batch, u, *task_tape_); }
+  /// The loss; u_bar := its derivative, gradient += its derivative in the parameters of the task.
+  Evaluation pull_task(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                       Task::KeepFor keep_for) {
+    return task_->gradient(batch, u, u_bar, gradient, *task_tape_, keep_for);
+  }
+  /// gradient += the derivative in the parameters of the embedding, from the adjoint of the embedded batch,
+  /// which is changed.
+  void pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient);
+
+ private:
+  SlabContext& context_;
+  DepthMarch& march_;
+  std::optional<Embedding> embedding_;
+  EmbeddingTape embedded_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<TaskTape> task_tape_;
+  Dropout* dropout_ = nullptr;
+};
+
+}  // namespace fluxformer
