@@ -37,7 +37,7 @@ std::vector<double> gradient_at(ClassifierHessian& of, const std::vector<double>
     const auto part = of.run.gradient(batch);
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += part[j];
   });
-  add_smoothness(p, of.objective.smoothness, sum);
+  add_smoothness(p.spec, p, of.objective.smoothness, sum);
   of.hessian.trainable().pull(p.values, sum);
   p.values = kept;
   of.run.model->refresh();
