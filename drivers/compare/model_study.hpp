@@ -62,6 +62,10 @@ class ModelStudy : public Study {
 
  protected:
   const CompareProblem& problem() const { return problem_; }
+  /// A probe of model `name` of the seed with index `seed`, for this rank's samples. Not collective.
+  std::unique_ptr<ModelProbe> probe(std::size_t seed, const std::string& name) const {
+    return problem_.probe(problem_.models().at(seed, name).parameters);
+  }
   /// Adds the axes of the measures, and notes. Not collective.
   virtual void add_axes(StudyRecord& record) = 0;
   /// Measures model `name` of the seed with index `seed`. Collective; the numbers are the same on all ranks.
