@@ -44,7 +44,7 @@ TRAIN = SHORT + "workload = train\nover = samples\n" + TRAIN_DECK
 PHASES = ("compute", "ghosts", "ring", "reduction", "pipeline")
 
 
-class ScalingTest(ProgramTest):
+class ScalingRuns(ProgramTest):
     def setUp(self):
         super().setUp()
         self.write("evolve.ini", EVOLVE)
@@ -106,6 +106,8 @@ class ScalingTest(ProgramTest):
         rows = 28 * size * micro_batches * groups
         self.assertEqual(found.attrs["flops"], 3 * 6 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
 
+
+class ScalingTest(ScalingRuns):
     def test_messages_of_stages_are_those_of_the_formula(self):
         together([lambda grid=grid: self.through_stages(*grid)
                   for grid in ((2, 1, 1, 1), (2, 1, 1, 8), (3, 2, 1, 5), (2, 2, 2, 3), (6, 1, 1, 4), (1, 1, 2, 4))])
@@ -236,7 +238,7 @@ class ScalingTest(ProgramTest):
         refused("evolve.ini", "--output.file=there.h5", parts=["there.h5", "output.overwrite"], ranks=1)
 
 
-class Restart(ScalingTest, HeldBackTest):
+class Restart(ScalingRuns, HeldBackTest):
     def test_a_study_that_is_stopped_goes_on_with_the_repetitions_that_are_left(self):
         run = ("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=3", "--scaling.machine=false", "--checkpoint.every=1e-6")
         ended = self.killed_at(("rename", "out.checkpoint.previous.h5", 2), *run)  # before it makes room for the second checkpoint
