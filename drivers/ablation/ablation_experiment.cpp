@@ -1,4 +1,5 @@
-#include "drivers/ablation/ablation_experiment.hpp"
+// `ablation`: what the residual connection and the normalisation do to a Transformer and to its PDE, each
+// variant trained from several seeds.
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,7 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
@@ -24,6 +26,8 @@
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_ablation(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "ablation.models",
@@ -62,8 +66,6 @@ void declare_ablation(Options& options) {
   declare_study_run(options, "ablation.h5");
 }
 
-namespace {
-
 /// Keys that the variants and their seeds decide.
 constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
                                       {"depth.residual", "ablation.residual"},
@@ -95,22 +97,23 @@ void refuse_what_variants_decide(const Settings& settings) {
                    ": norm post and residual off support 1fe only; leave it out");
 }
 
-std::vector<io::Variable> ablation_measures() {
-  using namespace ablation;
-  return {loss,  diverged_step, diverged_epoch,          test_accuracy,  norm,
-          drift, step_change,   test_accuracy_by_sample, norm_by_sample, drift_by_sample};
+/// Settings without the keys that the variants decide. Throws BadInput for those that are given.
+Settings without_decided(Settings settings) {
+  refuse_what_variants_decide(settings);
+  for (const auto& [key, by] : decided) settings.leave_to_file(key);
+  return settings;
 }
 
 class Ablation final : public Study {
  public:
   Ablation(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
   std::string describe() const override { return description_; }
   /// Variant by variant, seed by seed.
   std::vector<Place> places() const override;
   std::string unit() const override { return "trainings"; }
   int ranks_of_place() const override { return all_ranks; }
   std::vector<Source> sources() const override { return sources_; }
-  std::vector<io::Variable> measures() const override { return ablation_measures(); }
   void begin(StudyRecord& record) override;
   /// Trains a variant from a seed, and measures its states.
   void measure(const Place& place, Results& to) override;
@@ -300,23 +303,25 @@ std::string Ablation::summary(const Findings& found) const {
   return text.str();
 }
 
-}  // namespace
-
-void describe_ablation(io::Description& description) {
+study::Contents Ablation::contents() {
   using namespace ablation;
-  study::describe(description, "ablation",
-                  {{axes::step, axes::depth, axes::test_sample},
-                   {loss_limit},
-                   {kind, residual, compare::norm, compare::parameters, diverged},
-                   ablation_measures()});
+  return {{axes::step, axes::depth, axes::test_sample},
+          {loss_limit},
+          {kind, residual, compare::norm, compare::parameters, diverged},
+          {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
+           test_accuracy_by_sample, norm_by_sample, drift_by_sample}};
 }
 
-std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
-  refuse_what_variants_decide(settings);
-  auto own = settings;
-  for (const auto& [key, by] : decided) own.leave_to_file(key);
-  return make_study(own, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Ablation>(s, comm); });
+}  // namespace
+
+ExperimentEntry ablation_experiment() {
+  return study_entry<Ablation>(
+      {.name = "ablation",
+       .family = "ablation",
+       .sentence = "trains Transformer and PDE with and without residual connection and normalisation",
+       .cites = "docs/model.md; arXiv 2408.09523",
+       .declare = declare_ablation},
+      without_decided);
 }
 
 }  // namespace fluxformer

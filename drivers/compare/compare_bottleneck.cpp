@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over training,
+// with several estimators.
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "analysis/information/information_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 namespace {
@@ -15,7 +17,6 @@ class Bottleneck final : public ModelStudy {
  public:
   Bottleneck(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -66,10 +67,10 @@ Bottleneck::Bottleneck(const Settings& settings, MPI_Comm comm)
 study::Contents Bottleneck::contents() {
   auto measures = information::variables::estimates();
   for (const auto& one : information::variables::estimates()) measures.push_back(compare::after_epochs(one));
-  return {{axes::copied_epoch},
-          {information::variables::ceiling, information::variables::label_entropy},
-          {},
-          measures};
+  return compare::with_models({{axes::copied_epoch},
+                               {information::variables::ceiling, information::variables::label_entropy},
+                               {},
+                               measures});
 }
 
 void Bottleneck::add_axes(StudyRecord& record) {
@@ -99,12 +100,6 @@ void Bottleneck::measure_model(std::size_t seed, const std::string& name, Result
   if (epochs_.empty()) return;
   for (std::size_t k = 0; k < estimates.size(); ++k)
     to.put(compare::after_epochs(estimates[k]), over_epochs[k]);
-}
-
-}  // namespace
-
-void describe_bottleneck(io::Description& description) {
-  compare::describe_comparison(description, "bottleneck", Bottleneck::contents());
 }
 
 void declare_bottleneck(Options& options) {
@@ -137,8 +132,16 @@ void declare_bottleneck(Options& options) {
   declare(epochs_option("bottleneck.epochs"));
 }
 
-std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {
-  return make_study_of<Bottleneck>(settings, context);
+}  // namespace
+
+ExperimentEntry bottleneck_experiment() {
+  return study_entry<Bottleneck>(
+      {.name = "bottleneck",
+       .family = "compare",
+       .sentence = "estimates the mutual information of hidden states with input and label, by depth",
+       .cites = "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 "
+                "(2004) 066138; PLoS ONE 9 (2014) e87357",
+       .declare = declare_bottleneck});
 }
 
 }  // namespace fluxformer

@@ -1,4 +1,4 @@
-#include "drivers/compare/compare.hpp"
+// `perturbation`: response of a Transformer and its PDE models to noise, blanked tokens and adversarial steps.
 
 #include <sstream>
 
@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "data/images/image_tokens.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 
@@ -103,7 +104,6 @@ class Perturbation final : public ModelStudy {
     problem().require_classes("the accuracy");
   }
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -129,7 +129,7 @@ study::Contents Perturbation::contents() {
          {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
       measures.push_back(one);
   }
-  return {coordinates, {classes}, {}, measures};
+  return compare::with_models({coordinates, {classes}, {}, measures});
 }
 
 void Perturbation::add_axes(StudyRecord& record) {
@@ -170,12 +170,6 @@ void Perturbation::measure_model(std::size_t seed, const std::string& name, Resu
   }
 }
 
-}  // namespace
-
-void describe_perturbation(io::Description& description) {
-  compare::describe_comparison(description, "perturbation", Perturbation::contents());
-}
-
 void declare_perturbation(Options& options) {
   declare_compared(options);
   declare_study_run(options, "perturbation.h5");
@@ -200,8 +194,16 @@ void declare_perturbation(Options& options) {
                           "direction; takes one backward pass and one state in memory for each class"});
 }
 
-std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {
-  return make_study_of<Perturbation>(settings, context);
+}  // namespace
+
+ExperimentEntry perturbation_experiment() {
+  return study_entry<Perturbation>(
+      {.name = "perturbation",
+       .family = "compare",
+       .sentence = "perturbs the inputs of a Transformer and of its PDE models: noise, blanked tokens, "
+                   "attacks",
+       .cites = "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083",
+       .declare = declare_perturbation});
 }
 
 }  // namespace fluxformer

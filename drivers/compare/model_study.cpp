@@ -11,11 +11,10 @@
 
 namespace fluxformer {
 
-void compare::describe_comparison(io::Description& description, const std::string& experiment,
-                                  study::Contents contents) {
+study::Contents compare::with_models(study::Contents contents) {
   contents.coordinates.insert(contents.coordinates.begin(), axes::model_depth);
   contents.model_notes.insert(contents.model_notes.begin(), {files, parameters, trained, norm, knots});
-  study::describe(description, experiment, contents);
+  return contents;
 }
 
 namespace {

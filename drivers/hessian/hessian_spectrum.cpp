@@ -1,4 +1,4 @@
-#include "drivers/hessian/hessian_spectrum.hpp"
+// `hessian_spectrum`: spectra of the Hessian of models read from files, as a whole and by block.
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +19,7 @@
 #include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/model_hessian.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
 #include "model/loss.hpp"
@@ -130,8 +131,6 @@ void declare_block_measures(Options& options) {
            .minimum = 1e-3});
 }
 
-}  // namespace
-
 void declare_hessian_spectrum(Options& options) {
   declare_compared(options);
   declare_minimised(options);
@@ -142,8 +141,6 @@ void declare_hessian_spectrum(Options& options) {
   options.declare(epochs_option("hessian.epochs"));
   declare_study_run(options, "hessian.h5");
 }
-
-namespace {
 
 /// Throws BadInput: the Gauss-Newton part of this model has too many outputs to be computed exactly.
 [[noreturn]] void refuse_exact(const std::string& name, const ModelSpec& spec) {
@@ -158,8 +155,6 @@ class HessianOfModels final : public ModelStudy {
  public:
   HessianOfModels(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::string root() const override { return names::in(names::analysis, measured::group); }
-  std::vector<io::Variable> measures() const override { return contents().measures; }
   /// Adds the threshold of stability of the optimisers of the first seed.
   bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
   /// The largest eigenvalue of each model.
@@ -261,7 +256,11 @@ study::Contents HessianOfModels::contents() {
   for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
   std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
                                         block_step, block,      other_block, axes::copied_epoch};
-  return {coordinates, {lambda_0, broadening, rough_errors}, {blocks, stability_threshold}, measures};
+  return compare::with_models({coordinates,
+                               {lambda_0, broadening, rough_errors},
+                               {blocks, stability_threshold},
+                               measures,
+                               names::in(names::analysis, group)});
 }
 
 void HessianOfModels::add_axes(StudyRecord& record) {
@@ -395,20 +394,27 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   return found;
 }
 
-}  // namespace
-
-void describe_hessian_spectrum(io::Description& description) {
-  compare::describe_comparison(description, hessian::variables::group, HessianOfModels::contents());
-}
-
-std::unique_ptr<Experiment> make_hessian_spectrum(const Settings& settings, const RunContext& context) {
-  // The training of each model decides these where they are not given. The file must not hold their defaults:
-  // a run that is repeated from it would take them for what is wanted.
-  auto of_models = settings;
+/// Settings in which the training of each model decides what is minimised where it is not given. The output must
+/// not hold the defaults: a run that is repeated from it would take them for what is wanted.
+Settings as_trained(Settings settings) {
   for (const char* key :
        {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})
-    of_models.leave_to_file(key);
-  return make_study_of<HessianOfModels>(of_models, context);
+    settings.leave_to_file(key);
+  return settings;
+}
+
+}  // namespace
+
+ExperimentEntry hessian_spectrum_experiment() {
+  return study_entry<HessianOfModels>(
+      {.name = "hessian_spectrum",
+       .family = "hessian",
+       .sentence = "measures the Hessian of trained models: ends and density of its spectrum, blocks",
+       .cites = "docs/model.md; arXiv 2410.10986; arXiv 2402.16788; Stewart, SIAM J. Matrix Anal. "
+                "Appl. 23 (2002) 601; arXiv 2010.09649",
+       .declare = declare_hessian_spectrum,
+       .former = "hessian"},
+      as_trained);
 }
 
 }  // namespace fluxformer

@@ -17,6 +17,7 @@
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
@@ -45,12 +46,20 @@ std::vector<io::Variable> of_all_parts(std::initializer_list<io::Variable> measu
   return all;
 }
 
-std::vector<io::Variable> entry_measures() {
-  return of_all_parts({layered::entry_share, layered::median_entry, layered::largest_entries});
+study::Contents contents_of_blocks() {
+  return {{layered::weight_matrix, layered::entry_size, layered::parameter, layered::other_parameter},
+          {},
+          {hessian::variables::blocks, layered::block_sizes},
+          of_all_parts({layered::entry_share, layered::median_entry, layered::largest_entries}),
+          names::in(names::analysis, hessian::variables::group)};
 }
 
-std::vector<io::Variable> norm_measures() {
-  return of_all_parts({layered::layer_norm, layered::matrix_norm});
+study::Contents contents_of_scaling() {
+  return {{layered::weight_matrix, layered::sigma, axes::layer},
+          {},
+          {},
+          of_all_parts({layered::layer_norm, layered::matrix_norm}),
+          names::in(names::analysis, hessian::variables::group)};
 }
 
 class LayerStudy final : public Study {
@@ -61,10 +70,6 @@ class LayerStudy final : public Study {
   std::string describe() const override;
   /// Kind, seed and sigma, in this order, sigma fastest.
   std::vector<Place> places() const override;
-  std::string root() const override { return names::in(names::analysis, hessian::variables::group); }
-  std::vector<io::Variable> measures() const override {
-    return plan_.follows_norms() ? norm_measures() : entry_measures();
-  }
   void begin(StudyRecord& record) override;
   void measure(const Place& place, Results& to) override;
   /// Adds the heat maps, too: the sizes of all entries of the Hessian, for the first seed of each kind.
@@ -332,8 +337,6 @@ void declare_layers(Options& options, const std::vector<std::string>& kinds, con
            .choices = {"cross_entropy", "squared_error"}});
 }
 
-}  // namespace
-
 void declare_hessian_blocks(Options& options) {
   declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm"}, attention_kinds);
   options.declare({.name = "hessian.heat_map",
@@ -368,32 +371,41 @@ void declare_hessian_scaling(Options& options) {
   declare_study_run(options, "hessian.h5");
 }
 
-void describe_hessian_blocks(io::Description& description) {
-  const std::string group = hessian::variables::group;
-  study::describe(
-      description, group,
-      {{layered::weight_matrix, layered::entry_size, layered::parameter, layered::other_parameter},
-       {},
-       {hessian::variables::blocks, layered::block_sizes},
-       entry_measures()});
-  description.variables(names::in(names::in(names::analysis, group), "<model>"), {layered::heat_map});
+}  // namespace
+
+ExperimentEntry hessian_blocks_experiment() {
+  auto entry = study_entry(
+      {.name = "hessian_blocks",
+       .family = "hessian",
+       .sentence = "measures the sizes of the entries of the Hessian of one attention layer at random "
+                   "weights, by block",
+       .cites = "docs/model.md; arXiv 2410.10986",
+       .declare = declare_hessian_blocks,
+       .former = "hessian"},
+      contents_of_blocks, [](const Settings& s, MPI_Comm comm) {
+        return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
+      });
+  // The heat map is not over seeds.
+  entry.describe = [described = entry.describe,
+                    group = names::in(contents_of_blocks().group, "<model>")](io::Description& description) {
+    described(description);
+    description.variables(group, {layered::heat_map});
+  };
+  return entry;
 }
 
-void describe_hessian_scaling(io::Description& description) {
-  study::describe(description, hessian::variables::group,
-                  {{layered::weight_matrix, layered::sigma, axes::layer}, {}, {}, norm_measures()});
-}
-
-std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
-  });
-}
-
-std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
-  });
+ExperimentEntry hessian_scaling_experiment() {
+  return study_entry(
+      {.name = "hessian_scaling",
+       .family = "hessian",
+       .sentence = "follows how the blocks of the Hessian of attention layers grow with the size of the "
+                   "embeddings",
+       .cites = "docs/model.md; arXiv 2410.10986",
+       .declare = declare_hessian_scaling,
+       .former = "hessian"},
+      contents_of_scaling, [](const Settings& s, MPI_Comm comm) {
+        return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
+      });
 }
 
 }  // namespace fluxformer

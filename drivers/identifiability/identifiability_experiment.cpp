@@ -1,4 +1,4 @@
-#include "drivers/identifiability/identifiability_experiment.hpp"
+// `identifiability`: what attention weights and hidden tokens of models read from files say.
 
 #include <algorithm>
 #include <limits>
@@ -10,9 +10,9 @@
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
-#include "drivers/identifiability/attribution_study.hpp"
-#include "drivers/identifiability/identity_study.hpp"
+#include "drivers/identifiability/token_studies.hpp"
 #include "drivers/identifiability/weight_study.hpp"
+#include "drivers/registry.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -93,8 +93,6 @@ void declare_attribution(Options& options) {
            .minimum = 0});
 }
 
-}  // namespace
-
 void declare_identifiability(Options& options) {
   declare_compared(options);
   options.declare(
@@ -111,13 +109,10 @@ void declare_identifiability(Options& options) {
   declare_study_run(options, "identifiability.h5");
 }
 
-namespace {
-
 class Identifiability final : public ModelStudy {
  public:
   Identifiability(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -157,11 +152,12 @@ study::Contents Identifiability::contents() {
   auto measures = weight_variables();
   for (const auto& list : {identity_variables(), attribution_variables()})
     measures.insert(measures.end(), list.begin(), list.end());
-  return {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token,
-           axes::copied_epoch, length, epsilon, distance_group, input_token},
-          {names::tokens_x, names::tokens_y, map_head, sample_words},
-          {value_width},
-          measures};
+  return compare::with_models(
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token, axes::copied_epoch,
+        length, epsilon, distance_group, input_token},
+       {names::tokens_x, names::tokens_y, map_head, sample_words},
+       {value_width},
+       measures});
 }
 
 void Identifiability::add_axes(StudyRecord& record) {
@@ -191,12 +187,15 @@ void Identifiability::measure_model(std::size_t seed, const std::string& name, R
 
 }  // namespace
 
-void describe_identifiability(io::Description& description) {
-  compare::describe_comparison(description, "identifiability", Identifiability::contents());
-}
-
-std::unique_ptr<Experiment> make_identifiability(const Settings& settings, const RunContext& context) {
-  return make_study_of<Identifiability>(settings, context);
+ExperimentEntry identifiability_experiment() {
+  return study_entry<Identifiability>(
+      {.name = "identifiability",
+       .family = "identifiability",
+       .sentence = "tells what attention weights and hidden tokens say: how many weights do as well, "
+                   "where tokens go",
+       .cites = "docs/model.md; arXiv 1908.04211; arXiv 2005.00928; arXiv 2004.10102; Hutchinson, "
+                "Commun. Stat. Simul. Comput. 19 (1990) 433",
+       .declare = declare_identifiability});
 }
 
 }  // namespace fluxformer

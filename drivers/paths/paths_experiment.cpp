@@ -1,12 +1,15 @@
-#include "drivers/paths/paths_experiment.hpp"
+// `paths_theory`, `paths_sample` and `paths_prune`: the statistical mechanics of attention paths by theory, and
+// beside it draws from the posterior, or trained networks that lose heads.
 
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 
+#include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_variables.hpp"
 #include "base/error.hpp"
 #include "base/handle.hpp"
@@ -14,13 +17,17 @@
 #include "base/mpi.hpp"
 #include "drivers/paths/chain_points.hpp"
 #include "drivers/paths/path_tasks.hpp"
-#include "drivers/paths/prune_points.hpp"
 #include "drivers/paths/pruning_record.hpp"
 #include "drivers/paths/theory_points.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
+
+namespace stored = paths::variables;
+using namespace paths;
+
 namespace {
 
 void declare_samplers(Options& options) {
@@ -92,8 +99,6 @@ void declare_theory(Options& options) {
            .minimum = 1});
 }
 
-}  // namespace
-
 void declare_paths_theory(Options& options) {
   declare_path_task(options);
   declare_theory(options);
@@ -128,8 +133,6 @@ void declare_paths_prune(Options& options) {
   declare_study_run(options, "paths.h5");
 }
 
-namespace {
-
 /// Variables without those that come twice.
 std::vector<io::Variable> joined(std::initializer_list<std::vector<io::Variable>> lists) {
   std::vector<io::Variable> all;
@@ -137,6 +140,75 @@ std::vector<io::Variable> joined(std::initializer_list<std::vector<io::Variable>
     for (const auto& one : more)
       if (std::ranges::find(all, one.name, &io::Variable::name) == all.end()) all.push_back(one);
   return all;
+}
+
+/// The trained networks as points, one for each seed. The theory's scores are those of its smallest width at
+/// the first temperature.
+class PrunePoints {
+ public:
+  /// Heads are silenced in `random` random orders, too; the scores are those at `scores`. Borrows `tasks`.
+  /// Throws BadInput, on every rank, unless the task has trained networks.
+  PrunePoints(std::size_t random, PathTasks& tasks, const ScoresAt& scores);
+
+  /// One place for each seed.
+  std::vector<Place> places() const;
+  /// Description in a line, for the start of a run.
+  std::string describe() const;
+  /// Adds the notes and axes of pruning.
+  void begin(StudyRecord& record) const;
+  /// Silences the heads of the network of a seed.
+  void measure(const Place& place, Results& to);
+
+ private:
+  PathTasks& tasks_;
+  ScoresAt scores_;
+  std::size_t random_;
+};
+
+PrunePoints::PrunePoints(std::size_t random, PathTasks& tasks, const ScoresAt& scores)
+    : tasks_(tasks), scores_(scores), random_(random) {
+  if (tasks.trained(tasks.seeds().front()) == nullptr)
+    throw BadInput("paths_prune needs trained networks: paths.attention, a file of paths_train");
+}
+
+std::vector<Place> PrunePoints::places() const {
+  std::vector<Place> all;
+  for (std::size_t s = 0; s < tasks_.seeds().size(); ++s)
+    all.push_back({.group = stored::network_group,
+                   .name = "trained network of seed " + std::to_string(tasks_.seeds()[s]),
+                   .index = {{axes::seed.name, s}}});
+  return all;
+}
+
+void PrunePoints::measure(const Place& place, Results& to) {
+  const long seed = tasks_.seeds()[place.along(axes::seed)];
+  const auto& heads = tasks_.heads();
+  const auto& task = tasks_.task_of(seed);
+  const auto& network = *tasks_.trained(seed);
+  const auto weights = LearnerWeights(network.shape).input_weights(network.weights);
+  const auto order = tasks_.of(seed).solve(network_of_width(heads, scores_.width), scores_.temperature).order;
+  const HeadWorth worth{
+      .theory = head_scores(order.u.front(), heads),
+      .entropies = mean_entropies(tasks_.attention_of(seed), tasks_.examples(), tasks_.tokens_of(seed)),
+      .sensitivities = first_order_scores(task.train, weights, heads)};
+  const auto curves = pruning_curves(
+      worth, heads, static_cast<std::uint64_t>(seed), random_, [&](std::span<const HeadPlace> lost) {
+        return accuracy(outputs(task.test.inputs, without_heads(weights, heads, lost)), task.test.targets);
+      });
+  for (const auto& [variable, values] : pruning_results(heads, random_, curves)) to.put(variable, values);
+  to.say(place.name + ": " + pruning_summary(curves, heads));
+}
+
+std::string PrunePoints::describe() const {
+  std::ostringstream text;
+  text << "; heads of trained networks silenced in rising and falling order of scores at N = "
+       << scores_.width << ", T = " << scores_.temperature << ", by two usual rules, and in " << random_
+       << " random orders";
+  return text.str();
+}
+
+void PrunePoints::begin(StudyRecord& record) const {
+  add_pruning_axes(record, tasks_.heads(), random_, scores_);
 }
 
 /// Settings of the theory, and of the chains of the posterior or the networks that lose heads beside it.
@@ -159,7 +231,6 @@ class AttentionPaths final : public Study {
   /// Throws BadInput if kernels and chains do not fit into the memory. Collective.
   void require_memory_of_all(MPI_Comm comm) const;
 
-  std::string root() const override { return names::in(names::analysis, paths::variables::group); }
   std::string describe() const override {
     return theory_.describe() + (chains_ ? chains_->describe() : "") + (pruned_ ? pruned_->describe() : "");
   }
@@ -167,11 +238,6 @@ class AttentionPaths final : public Study {
   int ranks_of_place() const override { return mpi::size(together_); }
   /// The file of paths.attention.
   std::vector<Source> sources() const override;
-  std::vector<io::Variable> measures() const override {
-    return chains_   ? joined({theory_measures(), chain_variables()})
-           : pruned_ ? joined({theory_measures(), prune_measures()})
-                     : theory_measures();
-  }
   std::vector<io::Variable> kept() const override {
     return chains_ ? chains_->kept() : std::vector<io::Variable>{};
   }
@@ -275,33 +341,31 @@ std::unique_ptr<Study> attention_paths(MPI_Comm comm, int ranks_point,
   return made;
 }
 
-/// Describes files with these coordinates and measures beside those of the theory.
-void describe_with_theory(io::Description& description, const std::vector<io::Variable>& coordinates,
-                          const std::vector<io::Attribute>& notes,
-                          const std::vector<io::Variable>& measures) {
+/// Contents of a file with these coordinates, notes and measures beside those of the theory.
+study::Contents with_theory(const std::vector<io::Variable>& coordinates,
+                            const std::vector<io::Attribute>& notes,
+                            const std::vector<io::Variable>& measures) {
   using namespace paths::variables;
   std::vector<io::Attribute> all{task, path_names, parts, further_sets, heads, dimension, train_examples};
   all.insert(all.end(), notes.begin(), notes.end());
-  study::describe(
-      description, group,
-      {joined({theory_coordinates(), coordinates}), all, {}, joined({theory_measures(), measures})});
+  return {joined({theory_coordinates(), coordinates}),
+          all,
+          {},
+          joined({theory_measures(), measures}),
+          names::in(names::analysis, group)};
 }
 
-}  // namespace
-
-void describe_paths_theory(io::Description& description) {
-  describe_with_theory(description, {}, {}, {});
+study::Contents contents_of_theory() {
+  return with_theory({}, {}, {});
 }
 
-void describe_paths_sample(io::Description& description) {
-  describe_with_theory(description, chain_coordinates(), {paths::variables::quantities}, chain_variables());
+study::Contents contents_of_sample() {
+  return with_theory(chain_coordinates(), {paths::variables::quantities}, chain_variables());
 }
 
-void describe_paths_prune(io::Description& description) {
-  describe_with_theory(description, prune_coordinates(), prune_notes(), prune_measures());
+study::Contents contents_of_prune() {
+  return with_theory(prune_coordinates(), prune_notes(), prune_measures());
 }
-
-namespace {
 
 /// Settings in which the file of paths.attention, if there is one, decides the sizes of the network where they
 /// are not given: the output must not hold their defaults, which a run that is repeated from it would ask for.
@@ -313,30 +377,57 @@ Settings with_sizes_of_file(Settings settings) {
 
 }  // namespace
 
-std::unique_ptr<Experiment> make_paths_theory(const Settings& settings, const RunContext& context) {
-  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
+ExperimentEntry paths_theory_experiment() {
+  const auto make = [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_paths_plan_of(s); });
-  });
+  };
+  return study_entry(
+      {.name = "paths_theory",
+       .family = "paths",
+       .sentence = "tells by theory what the paths of deep attention with frozen queries and keys weigh "
+                   "at finite width",
+       .cites = "docs/model.md; arXiv 2405.15926",
+       .declare = declare_paths_theory,
+       .former = "paths"},
+      contents_of_theory, make, with_sizes_of_file);
 }
 
-std::unique_ptr<Experiment> make_paths_sample(const Settings& settings, const RunContext& context) {
-  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
+ExperimentEntry paths_sample_experiment() {
+  const auto make = [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
       auto plan = common_paths_plan_of(s);
       plan.sampler = sampler_plan_of(s);
       return plan;
     });
-  });
+  };
+  return study_entry(
+      {.name = "paths_sample",
+       .family = "paths",
+       .sentence = "draws from the posterior of deep attention with frozen queries and keys, beside the "
+                   "theory",
+       .cites = "docs/model.md; arXiv 2405.15926",
+       .declare = declare_paths_sample,
+       .former = "paths"},
+      contents_of_sample, make, with_sizes_of_file);
 }
 
-std::unique_ptr<Experiment> make_paths_prune(const Settings& settings, const RunContext& context) {
-  return make_study(with_sizes_of_file(settings), context, [](const Settings& s, MPI_Comm comm) {
+ExperimentEntry paths_prune_experiment() {
+  const auto make = [](const Settings& s, MPI_Comm comm) {
     return attention_paths(comm, 1, [&] {
       auto plan = common_paths_plan_of(s);
       plan.random_orders = static_cast<std::size_t>(s.count("paths.random_orders"));
       return plan;
     });
-  });
+  };
+  return study_entry(
+      {.name = "paths_prune",
+       .family = "paths",
+       .sentence = "silences heads of trained networks of attention paths, one after another, beside the "
+                   "theory",
+       .cites = "docs/model.md; arXiv 2405.15926",
+       .declare = declare_paths_prune,
+       .former = "paths"},
+      contents_of_prune, make, with_sizes_of_file);
 }
 
 }  // namespace fluxformer

@@ -1,4 +1,4 @@
-#include "drivers/paths/pruning_experiment.hpp"
+// `pruning`: attention heads of trained Transformers, silenced by the theory of attention paths and by usual rules.
 
 #include <cmath>
 #include <sstream>
@@ -13,9 +13,12 @@
 #include "base/mpi.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/paths/pruning_record.hpp"
+#include "drivers/registry.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_pruning(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_compared(options);
@@ -46,8 +49,6 @@ void declare_pruning(Options& options) {
   declare_study_run(options, "pruning.h5");
 }
 
-namespace {
-
 using namespace paths;
 using identifiability::LayerHeads;
 using identifiability::ModelHeads;
@@ -56,7 +57,6 @@ class Pruning final : public ModelStudy {
  public:
   Pruning(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -102,7 +102,7 @@ Pruning::Pruning(const Settings& settings, MPI_Comm comm)
 study::Contents Pruning::contents() {
   auto coordinates = prune_coordinates();
   coordinates.insert(coordinates.end(), {axes::test_sample, axes::layer, axes::head});
-  return {coordinates, prune_notes(), {}, prune_measures()};
+  return compare::with_models({coordinates, prune_notes(), {}, prune_measures()});
 }
 
 void Pruning::add_axes(StudyRecord& record) {
@@ -206,12 +206,14 @@ void Pruning::measure_model(std::size_t seed, const std::string& name, Results& 
 
 }  // namespace
 
-void describe_pruning(io::Description& description) {
-  compare::describe_comparison(description, "pruning", Pruning::contents());
-}
-
-std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context) {
-  return make_study_of<Pruning>(settings, context);
+ExperimentEntry pruning_experiment() {
+  return study_entry<Pruning>(
+      {.name = "pruning",
+       .family = "paths",
+       .sentence = "silences attention heads of trained Transformers, one after another, by the theory "
+                   "of attention paths and by usual rules",
+       .cites = "docs/model.md; arXiv 2405.15926; arXiv 1905.10650",
+       .declare = declare_pruning});
 }
 
 }  // namespace fluxformer

@@ -1,4 +1,4 @@
-#include "drivers/scaling/scaling_experiment.hpp"
+// `scaling`: times steps of `evolve` or `train` by phase, and measures the machine's peak performance.
 
 #include <algorithm>
 #include <filesystem>
@@ -10,14 +10,16 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/evolve/evolve_options.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/scaling/scaling_record.hpp"
-#include "drivers/scaling/scaling_variables.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_scaling(Options& options) {
   const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare({.name = "scaling.study",
@@ -66,24 +68,22 @@ void declare_scaling(Options& options) {
   declare_study_run(options, "scaling.h5");
 }
 
-namespace {
-
 const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a checkpoint"};
 
 /// One place: all repetitions, since steps follow each other.
 class Scaling final : public Study {
  public:
+  /// The record of the repetitions writes everything at the end.
+  static study::Contents contents() { return {{}, {}, {}, {}, scaling::group}; }
   Scaling(const Settings& settings, MPI_Comm comm)
       : plan_(scaling_plan_of(settings)),
         comm_(comm),
         scaled_(scaled(settings, mpi::size(comm))),
         workload_(make_workload(scaled_, comm)) {}
   std::string describe() const override;
-  std::string root() const override { return scaling::group; }
   std::vector<Place> places() const override { return {{.group = "", .name = "all repetitions"}}; }
   std::string unit() const override { return "workloads"; }
   int ranks_of_place() const override { return all_ranks; }
-  std::vector<io::Variable> measures() const override { return {}; }
   std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes}; }
   void begin(StudyRecord&) override {}
   /// Times the repetitions that are left, after untimed steps.
@@ -185,8 +185,6 @@ bool Scaling::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
   return true;
 }
 
-}  // namespace
-
 void describe_scaling(io::Description& description) {
   using namespace scaling;
   io::describe_archive(description);
@@ -201,9 +199,16 @@ void describe_scaling(io::Description& description) {
   description.variables(names::in(group, "machine"), {message_seconds, sum_seconds});
 }
 
-std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Scaling>(s, comm); });
+}  // namespace
+
+ExperimentEntry scaling_experiment() {
+  return study_entry<Scaling>(
+      {.name = "scaling",
+       .family = "scaling",
+       .sentence = "times the steps of evolve or train by phase, on any number of ranks",
+       .cites = "docs/performance.md",
+       .declare = declare_scaling,
+       .describe = describe_scaling});
 }
 
 }  // namespace fluxformer

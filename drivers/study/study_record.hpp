@@ -30,13 +30,14 @@ namespace study {
 inline const io::Attribute samples{"samples", "test samples used"};
 inline const io::Variable seconds{"seconds", {}, "s", "wall time spent on this model"};
 
-/// Contents of a study's file for each group, usually a model; the record adds the seed axis in front of the
-/// measures.
+/// Contents of a study's file for each group, usually a model. The measures are those that places give and that
+/// are derived from them; the record adds the seed axis in front of them.
 struct Contents {
-  std::vector<io::Variable> coordinates;  ///< coordinates beside seeds
-  std::vector<io::Attribute> notes;       ///< attributes of the experiment
-  std::vector<io::Attribute> model_notes;
-  std::vector<io::Variable> measures;
+  std::vector<io::Variable> coordinates = {};  ///< coordinates beside seeds
+  std::vector<io::Attribute> notes = {};       ///< attributes of the experiment
+  std::vector<io::Attribute> model_notes = {};
+  std::vector<io::Variable> measures = {};
+  std::string group = {};  ///< the group that holds all others; "" for /analysis/<experiment>
 };
 
 /// Describes all files of an experiment that is a study.

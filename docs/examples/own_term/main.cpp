@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
                                    .sentence = "evolve with states that drift along the tokens",
                                    .cites = "",
                                    .declare = declare_drift,
-                                   .describe = fluxformer::describe_evolve,
+                                   .describe = fluxformer::evolve_experiment().describe,
                                    .make = make_drift});
   return fluxformer::run_command_line(argc, argv);
 }
