@@ -195,8 +195,7 @@ void PrunePoints::measure(const Place& place, Results& to) {
       worth, heads, static_cast<std::uint64_t>(seed), random_, [&](std::span<const HeadPlace> lost) {
         return accuracy(outputs(task.test.inputs, without_heads(weights, heads, lost)), task.test.targets);
       });
-  for (const auto& [variable, values] : pruning_results(heads, random_, curves)) to.put(variable, values);
-  to.say(place.name + ": " + pruning_summary(curves, heads));
+  put_pruning(curves, place.name, to);
 }
 
 std::string PrunePoints::describe() const {

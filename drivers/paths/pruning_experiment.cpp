@@ -200,8 +200,7 @@ void Pruning::measure_model(std::size_t seed, const std::string& name, Results& 
   };
   const auto curves = pruning_curves(
       worth, heads_, static_cast<std::uint64_t>(problem().models().seeds()[seed]), random_, pruned);
-  for (const auto& [variable, values] : pruning_results(heads_, random_, curves)) to.put(variable, values);
-  to.say("seed " + std::to_string(problem().models().seeds()[seed]) + ": " + pruning_summary(curves, heads_));
+  put_pruning(curves, "seed " + std::to_string(problem().models().seeds()[seed]), to);
 }
 
 }  // namespace

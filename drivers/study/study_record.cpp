@@ -126,11 +126,6 @@ void StudyRecord::add(const Place& place, const io::Variable& measure, const std
   });
 }
 
-void StudyRecord::add(const std::string& group, const io::Variable& measure,
-                      const std::vector<double>& values) {
-  add({.group = group, .index = {{axes::seed.name, next_[{group, measure.name}]++}}}, measure, values);
-}
-
 void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
                          const std::vector<std::pair<std::string, double>>& seconds) const {
   io::ArchiveWriter archive(std::move(claim));

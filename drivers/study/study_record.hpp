@@ -84,8 +84,6 @@ class StudyRecord {
   /// Adds what a place gives of a measure, row-major. Throws std::logic_error for a missing axis, a wrong
   /// number of values, and values that another place has given.
   void add(const Place& place, const io::Variable& measure, const std::vector<double>& values);
-  /// Adds a measure of a group for the next seed, in order.
-  void add(const std::string& group, const io::Variable& measure, const std::vector<double>& values);
 
   /// Writes the file that `claim` has claimed, with the time of each part of the run. Collective.
   void finish(std::unique_ptr<io::PartFile> claim,
@@ -118,7 +116,6 @@ class StudyRecord {
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // sizes of axes, by name
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by group and name
-  std::map<std::pair<std::string, std::string>, std::size_t> next_;  // next seed, by group and name
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
 };
