@@ -283,10 +283,9 @@ std::string AttentionComparison::summary(const Findings& found) const {
 void declare_attention(Options& options) {
   declare_compared(options);
   declare_study_run(options, "attention.h5");
-  options.declare({.name = "attention.matching",
-                   .fallback = 200L,
-                   .doc = "number of further test samples, used to pair the heads of independent models",
-                   .minimum = 1});
+  options.declare("attention.matching", 200L,
+                  "number of further test samples, used to pair the heads of independent models",
+                  {.minimum = 1});
 }
 
 }  // namespace

@@ -105,31 +105,19 @@ void Bottleneck::measure_model(std::size_t seed, const std::string& name, Result
 void declare_bottleneck(Options& options) {
   declare_compared(options);
   declare_study_run(options, "bottleneck.h5");
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "bottleneck.token",
-           .fallback = -1L,
-           .doc = "token whose state is T; -1: T is the mean over the tokens",
-           .minimum = -1});
-  declare({.name = "bottleneck.components",
-           .fallback = 3L,
-           .doc = "number of principal components of T used by binning and ksg",
-           .minimum = 1});
-  declare({.name = "bottleneck.bins",
-           .fallback = 10L,
-           .doc = "binning: intervals per component, from its smallest to its largest value",
-           .minimum = 1,
-           .maximum = 1e6});
-  declare({.name = "bottleneck.noise",
-           .fallback = 0.2,
-           .doc = "standard deviation sigma of the noise in T + sigma Z, relative to the root mean square "
+  options.declare("bottleneck.token", -1L, "token whose state is T; -1: T is the mean over the tokens",
+                  {.minimum = -1});
+  options.declare("bottleneck.components", 3L, "number of principal components of T used by binning and ksg",
+                  {.minimum = 1});
+  options.declare("bottleneck.bins", 10L,
+                  "binning: intervals per component, from its smallest to its largest value",
+                  {.minimum = 1, .maximum = 1e6});
+  options.declare("bottleneck.noise", 0.2,
+                  "standard deviation sigma of the noise in T + sigma Z, relative to the root mean square "
                   "deviation of T's components at that depth",
-           .minimum = 0,
-           .above_minimum = true});
-  declare({.name = "bottleneck.neighbours",
-           .fallback = 5L,
-           .doc = "ksg: number k of nearest neighbours",
-           .minimum = 1});
-  declare(epochs_option("bottleneck.epochs"));
+                  {.minimum = 0, .above_minimum = true});
+  options.declare("bottleneck.neighbours", 5L, "ksg: number k of nearest neighbours", {.minimum = 1});
+  options.declare(epochs_option("bottleneck.epochs"));
 }
 
 }  // namespace

@@ -180,36 +180,26 @@ void GradientFlow::measure_model(std::size_t seed, const std::string& name, Resu
 void declare_gradient_flow(Options& options) {
   declare_compared(options);
   declare_study_run(options, "gradient_flow.h5");
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare(epochs_option("gradient.epochs"));
-  declare({.name = "gradient.jacobian_samples",
-           .fallback = 16L,
-           .doc = "number of samples at which the Jacobians of the layers are computed; 0: no Jacobians",
-           .minimum = 0});
-  declare(
-      {.name = "gradient.steps",
-       .fallback = 60L,
-       .doc =
-           "Lanczos steps for the singular values of a layer's Jacobian; each costs about 5 forward passes; "
-           "the largest are accurate after 30, the smallest may take hundreds (their errors are in the file)",
-       .minimum = 1});
-  declare({.name = "gradient.exponents",
-           .fallback = 4L,
-           .doc = "number of leading Lyapunov exponents, at most the width of the models",
-           .minimum = 1});
-  declare(
-      {.name = "gradient.sweeps",
-       .fallback = 20L,
-       .doc =
-           "maximum number of sweeps of the tangent vectors back and forth through all layers before growth "
-           "is measured: with 0, growth from random directions; with many, growth along the singular vectors",
-       .minimum = 0});
-  declare({.name = "gradient.tolerance",
-           .fallback = 1e-3,
-           .doc = "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
+  options.declare(epochs_option("gradient.epochs"));
+  options.declare("gradient.jacobian_samples", 16L,
+                  "number of samples at which the Jacobians of the layers are computed; 0: no Jacobians",
+                  {.minimum = 0});
+  options.declare(
+      "gradient.steps", 60L,
+      "Lanczos steps for the singular values of a layer's Jacobian; each costs about 5 forward passes; the "
+      "largest are accurate after 30, the smallest may take hundreds (their errors are in the file)",
+      {.minimum = 1});
+  options.declare("gradient.exponents", 4L,
+                  "number of leading Lyapunov exponents, at most the width of the models", {.minimum = 1});
+  options.declare(
+      "gradient.sweeps", 20L,
+      "maximum number of sweeps of the tangent vectors back and forth through all layers before growth is "
+      "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+      {.minimum = 0});
+  options.declare("gradient.tolerance", 1e-3,
+                  "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
                   "0: all sweeps are made",
-           .unit = "1/layer",
-           .minimum = 0});
+                  {.unit = "1/layer", .minimum = 0});
 }
 
 }  // namespace

@@ -107,14 +107,10 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
 void declare_information_flow(Options& options) {
   declare_compared(options);
   declare_study_run(options, "information_flow.h5");
-  options.declare({.name = "flow.examples",
-                   .fallback = 3L,
-                   .doc = "number of samples whose states are stored token by token",
-                   .minimum = 0});
-  options.declare({.name = "flow.cka",
-                   .fallback = std::string("pooled"),
-                   .doc = "example in the alignment: the mean state of a sample, or one token",
-                   .choices = {"pooled", "tokens"}});
+  options.declare("flow.examples", 3L, "number of samples whose states are stored token by token",
+                  {.minimum = 0});
+  options.declare("flow.cka", "pooled", "example in the alignment: the mean state of a sample, or one token",
+                  {.choices = {"pooled", "tokens"}});
 }
 
 }  // namespace

@@ -174,24 +174,17 @@ void declare_perturbation(Options& options) {
   declare_compared(options);
   declare_study_run(options, "perturbation.h5");
   for (const auto& one : level_keys)
-    options.declare(
-        {.name = one.key, .fallback = one.fallback, .doc = one.doc, .minimum = 0, .maximum = one.maximum});
-  options.declare({.name = "perturbation.pgd_steps",
-                   .fallback = 10L,
-                   .doc = "number of sign steps of PGD, each 2.5 / steps times the level; 0: no PGD",
-                   .minimum = 0});
-  options.declare({.name = "perturbation.random_start",
-                   .fallback = false,
-                   .doc = "start PGD from a random point of its ball, not from the clean input"});
-  options.declare({.name = "perturbation.growth",
-                   .fallback = 1e-3,
-                   .doc = "level of the noise on the embedded input whose growth through depth is measured",
-                   .minimum = 0,
-                   .above_minimum = true});
-  options.declare({.name = "perturbation.jacobian",
-                   .fallback = true,
-                   .doc = "compute the largest singular value of the Jacobian of the logits and its "
-                          "direction; takes one backward pass and one state in memory for each class"});
+    options.declare(one.key, one.fallback, one.doc, {.minimum = 0, .maximum = one.maximum});
+  options.declare("perturbation.pgd_steps", 10L,
+                  "number of sign steps of PGD, each 2.5 / steps times the level; 0: no PGD", {.minimum = 0});
+  options.declare("perturbation.random_start", false,
+                  "start PGD from a random point of its ball, not from the clean input");
+  options.declare("perturbation.growth", 1e-3,
+                  "level of the noise on the embedded input whose growth through depth is measured",
+                  {.minimum = 0, .above_minimum = true});
+  options.declare("perturbation.jacobian", true,
+                  "compute the largest singular value of the Jacobian of the logits and its direction; takes "
+                  "one backward pass and one state in memory for each class");
 }
 
 }  // namespace

@@ -305,69 +305,43 @@ const std::string attention_kinds =
 
 /// Declares the keys of decoder, loss and seeds; `kinds` are the layers that there are, `doc` tells them apart.
 void declare_layers(Options& options, const std::vector<std::string>& kinds, const std::string& doc) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.layers",
-           .fallback = std::vector<std::string>{"softmax", "linear"},
-           .doc = doc,
-           .choices = kinds,
-           .not_empty = true});
-  declare({.name = "hessian.seeds",
-           .fallback = std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
-           .doc = "seeds of data and weights",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare({.name = "hessian.width",
-           .fallback = 16L,
-           .doc = "width of the decoder and of its one head",
-           .minimum = 1});
-  declare(
-      {.name = "hessian.sequences",
-       .fallback = 64L,
-       .doc =
-           "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
-       .minimum = 1});
-  declare({.name = "hessian.mlp", .fallback = true, .doc = "give each layer an MLP of four times the width"});
-  declare({.name = "hessian.residual",
-           .fallback = 1.0,
-           .doc = "factor of the residual connection around attention"});
-  declare({.name = "hessian.loss",
-           .fallback = std::string("cross_entropy"),
-           .doc = "cross entropy of the next token, or squared error to the one-hot of the current token",
-           .choices = {"cross_entropy", "squared_error"}});
+  options.declare("hessian.layers", std::vector<std::string>{"softmax", "linear"}, doc,
+                  {.choices = kinds, .not_empty = true});
+  options.declare("hessian.seeds", std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+                  "seeds of data and weights",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare("hessian.width", 16L, "width of the decoder and of its one head", {.minimum = 1});
+  options.declare(
+      "hessian.sequences", 64L,
+      "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
+      {.minimum = 1});
+  options.declare("hessian.mlp", true, "give each layer an MLP of four times the width");
+  options.declare("hessian.residual", 1.0, "factor of the residual connection around attention");
+  options.declare("hessian.loss", "cross_entropy",
+                  "cross entropy of the next token, or squared error to the one-hot of the current token",
+                  {.choices = {"cross_entropy", "squared_error"}});
 }
 
 void declare_hessian_blocks(Options& options) {
   declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm"}, attention_kinds);
-  options.declare({.name = "hessian.heat_map",
-                   .fallback = false,
-                   .doc =
-                       "also store the sizes of all entries of the Hessian, for the first seed of each kind "
-                       "of layer: a number of 4 bytes for each pair of weights of the decoder"});
+  options.declare("hessian.heat_map", false,
+                  "also store the sizes of all entries of the Hessian, for the first seed of each kind of "
+                  "layer: a number of 4 bytes for each pair of weights of the decoder");
   declare_study_run(options, "hessian.h5");
 }
 
 void declare_hessian_scaling(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", linear_mlp},
                  attention_kinds +
                      ", linear_mlp (matrices without activation and a squared-error loss, "
                      "whatever hessian.mlp, .residual and .loss are)");
-  declare({.name = "hessian.sigmas",
-           .fallback = std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
-           .doc = "standard deviations of the embeddings",
-           .minimum = 1e-100,
-           .maximum = 1e100,
-           .not_empty = true});
-  declare({.name = "hessian.depth",
-           .fallback = 1L,
-           .doc = "number of layers; norms are exact for one layer, estimated for more",
-           .unit = "layers",
-           .minimum = 1});
-  declare({.name = "hessian.norm_probes",
-           .fallback = 20L,
-           .doc = "number of random vectors for each norm with more than one layer",
-           .minimum = 1});
+  options.declare("hessian.sigmas", std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
+                  "standard deviations of the embeddings",
+                  {.minimum = 1e-100, .maximum = 1e100, .not_empty = true});
+  options.declare("hessian.depth", 1L, "number of layers; norms are exact for one layer, estimated for more",
+                  {.unit = "layers", .minimum = 1});
+  options.declare("hessian.norm_probes", 20L,
+                  "number of random vectors for each norm with more than one layer", {.minimum = 1});
   declare_study_run(options, "hessian.h5");
 }
 

@@ -269,36 +269,20 @@ std::string PathTraining::summary(const Findings& found) const {
 
 void declare_paths_train(Options& options) {
   declare_one_shot_task(options);
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.width",
-           .fallback = 128L,
-           .doc = "width N of all layers of the trained network",
-           .minimum = 1,
-           .maximum = 1 << 16});
-  declare({.name = "paths.steps",
-           .fallback = 3000L,
-           .doc = "number of training steps",
-           .minimum = 1,
-           .maximum = 1 << 30});
-  declare({.name = "paths.batch",
-           .fallback = 128L,
-           .doc = "number of new examples in each step, shared by the ranks",
-           .minimum = 1});
-  declare({.name = "paths.rate", .fallback = 3e-4, .doc = "learning rate of Adam", .minimum = 1e-12});
-  declare({.name = "paths.decay",
-           .fallback = 5e-5,
-           .doc = "weight decay: this multiple of the weights is added to the gradient",
-           .minimum = 0});
-  declare(
-      {.name = "paths.judge_every",
-       .fallback = 100L,
-       .doc = "steps between two evaluations on validation examples; the weights of the best one are stored",
-       .minimum = 1,
-       .maximum = 1 << 30});
-  declare({.name = "paths.judged_examples",
-           .fallback = 1000L,
-           .doc = "number of validation examples, and of test examples at the end",
-           .minimum = 2});
+  options.declare("paths.width", 128L, "width N of all layers of the trained network",
+                  {.minimum = 1, .maximum = 1 << 16});
+  options.declare("paths.steps", 3000L, "number of training steps", {.minimum = 1, .maximum = 1 << 30});
+  options.declare("paths.batch", 128L, "number of new examples in each step, shared by the ranks",
+                  {.minimum = 1});
+  options.declare("paths.rate", 3e-4, "learning rate of Adam", {.minimum = 1e-12});
+  options.declare("paths.decay", 5e-5, "weight decay: this multiple of the weights is added to the gradient",
+                  {.minimum = 0});
+  options.declare(
+      "paths.judge_every", 100L,
+      "steps between two evaluations on validation examples; the weights of the best one are stored",
+      {.minimum = 1, .maximum = 1 << 30});
+  options.declare("paths.judged_examples", 1000L,
+                  "number of validation examples, and of test examples at the end", {.minimum = 2});
   declare_study_run(options, "paths.h5");
 }
 

@@ -31,83 +31,49 @@ using namespace paths;
 namespace {
 
 void declare_samplers(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.samplers",
-           .fallback = std::vector<std::string>{"wishart", "hmc"},
-           .doc = "wishart: a random walk through the exact posterior of the order parameters, for widths "
+  options.declare("paths.samplers", std::vector<std::string>{"wishart", "hmc"},
+                  "wishart: a random walk through the exact posterior of the order parameters, for widths "
                   "that are at least the number of paths; hmc: Hamiltonian Monte Carlo on all weights",
-           .choices = {"wishart", "hmc"},
-           .not_empty = true});
-  declare({.name = "paths.sampled_widths",
-           .fallback = std::vector<double>{},
-           .doc = "widths among paths.widths at which the posterior is sampled; empty: all of them",
-           .minimum = 0,
-           .maximum = 1e15,
-           .above_minimum = true});
-  declare({.name = "paths.chains",
-           .fallback = 4L,
-           .doc = "number of chains of each sampler, shared out to the ranks",
-           .minimum = 1,
-           .maximum = 10000});
-  declare({.name = "paths.samples",
-           .fallback = 1000L,
-           .doc = "number of stored draws of each chain",
-           .minimum = 4});
-  declare({.name = "paths.warm_up",
-           .fallback = 200L,
-           .doc = "number of draws before the stored ones, during which step sizes adapt",
-           .minimum = 0});
-  declare({.name = "paths.leapfrog",
-           .fallback = 300L,
-           .doc = "hmc: leapfrog steps of a draw; the step size adapts, and the total length of these steps "
+                  {.choices = {"wishart", "hmc"}, .not_empty = true});
+  options.declare("paths.sampled_widths", std::vector<double>{},
+                  "widths among paths.widths at which the posterior is sampled; empty: all of them",
+                  {.minimum = 0, .maximum = 1e15, .above_minimum = true});
+  options.declare("paths.chains", 4L, "number of chains of each sampler, shared out to the ranks",
+                  {.minimum = 1, .maximum = 10000});
+  options.declare("paths.samples", 1000L, "number of stored draws of each chain", {.minimum = 4});
+  options.declare("paths.warm_up", 200L,
+                  "number of draws before the stored ones, during which step sizes adapt", {.minimum = 0});
+  options.declare("paths.leapfrog", 300L,
+                  "hmc: leapfrog steps of a draw; the step size adapts, and the total length of these steps "
                   "should be about 1.5",
-           .minimum = 1});
-  declare({.name = "paths.walk",
-           .fallback = 50L,
-           .doc = "wishart: steps of the walk between two draws",
-           .minimum = 1});
+                  {.minimum = 1});
+  options.declare("paths.walk", 50L, "wishart: steps of the walk between two draws", {.minimum = 1});
 }
 
 void declare_theory(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.examples",
-           .fallback = 100L,
-           .doc = "number P of training examples, on which the posterior is conditioned; must be even for "
+  options.declare("paths.examples", 100L,
+                  "number P of training examples, on which the posterior is conditioned; must be even for "
                   "the markov task",
-           .minimum = 2});
-  declare({.name = "paths.test_examples",
-           .fallback = 1000L,
-           .doc = "number of further examples, whose targets are predicted",
-           .minimum = 2});
-  declare({.name = "paths.widths",
-           .fallback = std::vector<double>{10, 30, 50, 100, 300, 500, 1000},
-           .doc = "widths N of all layers; the Gaussian process of infinite width is always computed as well",
-           .minimum = 0,
-           .maximum = 1e15,
-           .above_minimum = true,
-           .not_empty = true});
-  declare({.name = "paths.temperatures",
-           .fallback = std::vector<double>{0.01},
-           .doc = "noise variances T of the targets",
-           .minimum = 0,
-           .maximum = 1e15,
-           .above_minimum = true,
-           .not_empty = true});
-  declare({.name = "paths.components",
-           .fallback = 30L,
-           .doc = "number of principal components of the kernels whose overlap with the targets is stored",
-           .minimum = 1});
+                  {.minimum = 2});
+  options.declare("paths.test_examples", 1000L, "number of further examples, whose targets are predicted",
+                  {.minimum = 2});
+  options.declare("paths.widths", std::vector<double>{10, 30, 50, 100, 300, 500, 1000},
+                  "widths N of all layers; the Gaussian process of infinite width is always computed as well",
+                  {.minimum = 0, .maximum = 1e15, .above_minimum = true, .not_empty = true});
+  options.declare("paths.temperatures", std::vector<double>{0.01}, "noise variances T of the targets",
+                  {.minimum = 0, .maximum = 1e15, .above_minimum = true, .not_empty = true});
+  options.declare("paths.components", 30L,
+                  "number of principal components of the kernels whose overlap with the targets is stored",
+                  {.minimum = 1});
 }
 
 void declare_paths_theory(Options& options) {
   declare_path_task(options);
   declare_theory(options);
-  options.declare({.name = "paths.ranks_point",
-                   .fallback = 1L,
-                   .doc = "number of ranks that share each point of the theory, for kernels that do not fit "
-                          "into the memory of one rank; must divide the number of ranks",
-                   .minimum = 1,
-                   .role = Role::free});
+  options.declare("paths.ranks_point", 1L,
+                  "number of ranks that share each point of the theory, for kernels that do not fit into the "
+                  "memory of one rank; must divide the number of ranks",
+                  {.minimum = 1, .role = Role::free});
   declare_study_run(options, "paths.h5");
 }
 
@@ -120,16 +86,12 @@ void declare_paths_sample(Options& options) {
 
 void declare_paths_prune(Options& options) {
   declare_one_shot_task(options);
-  options.declare({.name = "paths.attention",
-                   .fallback = std::string(),
-                   .doc = "file written by paths_train, whose networks of the same seeds lose heads"});
+  options.declare("paths.attention", "",
+                  "file written by paths_train, whose networks of the same seeds lose heads");
   declare_theory(options);
-  options.declare(
-      {.name = "paths.random_orders",
-       .fallback = 20L,
-       .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
-       .minimum = 0,
-       .maximum = 10000});
+  options.declare("paths.random_orders", 20L,
+                  "number of random orders in which heads are silenced, in addition to the orders by scores",
+                  {.minimum = 0, .maximum = 10000});
   declare_study_run(options, "paths.h5");
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/paths/head_pruning.hpp"
@@ -20,32 +19,22 @@ namespace fluxformer {
 namespace {
 
 void declare_pruning(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_compared(options);
-  declare({.name = "pruning.examples",
-           .fallback = 400L,
-           .doc = "number P of further samples on which heads are scored; their classes are split into two "
+  options.declare("pruning.examples", 400L,
+                  "number P of further samples on which heads are scored; their classes are split into two "
                   "halves for the theory of attention paths",
-           .unit = "samples",
-           .minimum = 4});
-  declare({.name = "pruning.width",
-           .fallback = 10.0,
-           .doc = "width N in the theory whose order parameters give the scores",
-           .minimum = 1e-6});
-  declare({.name = "pruning.temperature",
-           .fallback = 0.5,
-           .doc = "noise variance T of the targets in the theory",
-           .minimum = 1e-12});
-  declare({.name = "pruning.most_paths",
-           .fallback = 64L,
-           .doc = "largest number of attention paths (product of the heads of all layers): the cost of the "
+                  {.unit = "samples", .minimum = 4});
+  options.declare("pruning.width", 10.0, "width N in the theory whose order parameters give the scores",
+                  {.minimum = 1e-6});
+  options.declare("pruning.temperature", 0.5, "noise variance T of the targets in the theory",
+                  {.minimum = 1e-12});
+  options.declare("pruning.most_paths", 64L,
+                  "largest number of attention paths (product of the heads of all layers): the cost of the "
                   "theory grows with its square",
-           .minimum = 1});
-  declare({.name = "pruning.random_orders",
-           .fallback = 10L,
-           .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
-           .minimum = 0,
-           .maximum = 1000});
+                  {.minimum = 1});
+  options.declare("pruning.random_orders", 10L,
+                  "number of random orders in which heads are silenced, in addition to the orders by scores",
+                  {.minimum = 0, .maximum = 1000});
   declare_study_run(options, "pruning.h5");
 }
 
