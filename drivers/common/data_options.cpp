@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
