@@ -1,7 +1,8 @@
 #pragma once
 
-// The experiments of the program. To add one, define its entry in a source of drivers/<family>/, declare it here,
-// and add it to the list in registry.cpp; from outside, call register_experiment before run_command_line.
+// The experiments of the program. To add one, define its entry in a source of drivers/<family>/, declare it
+// here, and add it to the list in registry.cpp; from outside, call register_experiment before
+// run_command_line.
 
 #include <vector>
 
@@ -15,7 +16,7 @@ const std::vector<ExperimentEntry>& experiments();
 /// Appends an experiment to the list. Throws std::logic_error if the name is taken.
 void register_experiment(ExperimentEntry entry);
 
-// The entries of the experiments, each defined with its experiment.
+/// The entries of the experiments, each defined with its experiment.
 ExperimentEntry evolve_experiment();
 ExperimentEntry train_experiment();
 ExperimentEntry information_flow_experiment();

@@ -41,7 +41,7 @@ class Experiment {
   virtual Report run() = 0;
 };
 
-/// One line of the registry.
+/// An entry of the registry.
 struct ExperimentEntry {
   std::string name;
   std::string family;    ///< name of the folder in drivers, analysis, input, ...

@@ -1,5 +1,5 @@
-// `attention`: similarity of the attention of a Transformer and of its PDE models, with the scores of rows that do
-// not depend on the input as baselines.
+// `attention`: similarity of the attention of a Transformer and of its PDE models, with the scores of rows
+// that do not depend on the input as baselines.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-// `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over training,
-// with several estimators.
+// `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over
+// training, with several estimators.
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// `gradient_flow`: how the gradient of the loss propagates back through depth in a Transformer and its PDE models,
-// and the Jacobians of their layers.
+// `gradient_flow`: how the gradient of the loss propagates back through depth in a Transformer and its PDE
+// models, and the Jacobians of their layers.
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,5 @@
-// `perturbation`: response of a Transformer and its PDE models to noise, blanked tokens and adversarial steps.
+// `perturbation`: response of a Transformer and its PDE models to noise, blanked tokens and adversarial
+// steps.
 
 #include <sstream>
 

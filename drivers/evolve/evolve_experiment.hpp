@@ -9,9 +9,9 @@
 
 namespace fluxformer {
 
-/// Makes `evolve` with additional terms in the equation. An experiment that uses this is an entry like that of
-/// `evolve` (evolve_experiment), which declares the keys of the terms in addition. Collective; throws BadInput
-/// (agreed).
+/// Makes `evolve` with additional terms in the equation. An experiment that uses this is an entry like that
+/// of `evolve` (evolve_experiment), which declares the keys of the terms in addition. Collective; throws
+/// BadInput (agreed).
 std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
                                              const Settings& settings, const RunContext& context);
 

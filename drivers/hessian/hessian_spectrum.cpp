@@ -394,8 +394,8 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   return found;
 }
 
-/// Settings in which the training of each model decides what is minimised where it is not given. The output must
-/// not hold the defaults: a run that is repeated from it would take them for what is wanted.
+/// Settings in which the training of each model decides what is minimised where it is not given. The output
+/// must not hold the defaults: a run that is repeated from it would take them for what is wanted.
 Settings as_trained(Settings settings) {
   for (const char* key :
        {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})

@@ -1,7 +1,7 @@
 #pragma once
 
-// Hidden tokens in the models of a comparison: whether the input token is recognised in them, in trained models,
-// untrained ones and over the training; and the input tokens that they come from.
+// Hidden tokens in the models of a comparison: whether the input token is recognised in them, in trained
+// models, untrained ones and over the training; and the input tokens that they come from.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// `paths_theory`, `paths_sample` and `paths_prune`: the statistical mechanics of attention paths by theory, and
-// beside it draws from the posterior, or trained networks that lose heads.
+// `paths_theory`, `paths_sample` and `paths_prune`: the statistical mechanics of attention paths by theory,
+// and beside it draws from the posterior, or trained networks that lose heads.
 
 #include <algorithm>
 #include <functional>

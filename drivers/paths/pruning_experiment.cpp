@@ -1,4 +1,5 @@
-// `pruning`: attention heads of trained Transformers, silenced by the theory of attention paths and by usual rules.
+// `pruning`: attention heads of trained Transformers, silenced by the theory of attention paths and by usual
+// rules.
 
 #include <cmath>
 #include <sstream>

@@ -30,8 +30,8 @@ struct PruningCurves {
 /// collective if that is.
 PruningCurves pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
                              std::size_t random, const paths::PrunedAccuracy& accuracy);
-/// Puts the results of a network, and a summary after the words `called`, e.g. "95.1 %, without 2 heads of the
-/// least score 94 %, of the largest 71 %".
+/// Puts the results of a network, and a summary after the words `called`, e.g. "95.1 %, without 2 heads of
+/// the least score 94 %, of the largest 71 %".
 void put_pruning(const PruningCurves& curves, const std::string& called, Results& to);
 
 /// Width and temperature at which the theory gives the scores.

@@ -87,6 +87,7 @@ std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContex
                                        const study::Contents& contents, const MakeStudy& make);
 
 /// Turns the settings of a deck into those that the run stores, for keys that the study or its files decide.
+/// Throws BadInput, the same on all ranks.
 using OwnSettings = std::function<Settings(const Settings&)>;
 
 /// Completes the registry entry of a study: what its file contains, and how it is made.

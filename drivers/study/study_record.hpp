@@ -30,8 +30,8 @@ namespace study {
 inline const io::Attribute samples{"samples", "test samples used"};
 inline const io::Variable seconds{"seconds", {}, "s", "wall time spent on this model"};
 
-/// Contents of a study's file for each group, usually a model. The measures are those that places give and that
-/// are derived from them; the record adds the seed axis in front of them.
+/// Contents of a study's file for each group, usually a model. The measures are those that places give and
+/// that are derived from them; the record adds the seed axis in front of them.
 struct Contents {
   std::vector<io::Variable> coordinates = {};  ///< coordinates beside seeds
   std::vector<io::Attribute> notes = {};       ///< attributes of the experiment
