@@ -19,7 +19,6 @@
 #include "base/options.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
-#include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/earlier_runs.hpp"

@@ -1,7 +1,6 @@
 // `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over
 // training, with several estimators.
 
-#include <algorithm>
 #include <cmath>
 
 #include "analysis/information/estimates.hpp"

@@ -1,7 +1,6 @@
 #include "drivers/evolve/evolve_experiment.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <limits>

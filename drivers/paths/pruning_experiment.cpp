@@ -2,7 +2,6 @@
 // rules.
 
 #include <cmath>
-#include <sstream>
 #include <string>
 
 #include "analysis/accumulator.hpp"

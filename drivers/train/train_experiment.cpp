@@ -1,15 +1,12 @@
 // `train`: the weights of a Transformer, or of its PDE, fitted to labelled samples.
 
-#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
-#include "base/session.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/registry.hpp"
