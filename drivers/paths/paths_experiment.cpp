@@ -2,7 +2,6 @@
 // and beside it draws from the posterior, or trained networks that lose heads.
 
 #include <algorithm>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <sstream>
@@ -180,10 +179,6 @@ struct AttentionPathsPlan {
   std::optional<std::size_t> random_orders = {};  ///< in which heads are silenced
 };
 
-AttentionPathsPlan common_paths_plan_of(const Settings& settings) {
-  return {.task = path_task_plan_of(settings), .theory = theory_plan_of(settings)};
-}
-
 /// Points of the theory, and then chains if the posterior is sampled, or trained networks that are pruned.
 class AttentionPaths final : public Study {
  public:
@@ -292,16 +287,6 @@ Communicator ranks_of_point(int together, MPI_Comm comm) {
   return Communicator(mine);
 }
 
-/// Makes the study of `plan()`, which may throw BadInput on this rank alone. Collective; throws BadInput (agreed).
-std::unique_ptr<Study> attention_paths(MPI_Comm comm, int ranks_point,
-                                       const std::function<AttentionPathsPlan()>& plan) {
-  auto together = ranks_of_point(ranks_point, comm);
-  auto made =
-      collectively(comm, [&] { return std::make_unique<AttentionPaths>(plan(), std::move(together)); });
-  made->require_memory_of_all(comm);
-  return made;
-}
-
 /// Contents of a file with these coordinates, notes and measures beside those of the theory.
 study::Contents with_theory(const std::vector<io::Variable>& coordinates,
                             const std::vector<io::Attribute>& notes,
@@ -336,13 +321,27 @@ Settings with_sizes_of_file(Settings settings) {
   return settings;
 }
 
+/// Completes the entry of a study of the theory and of what `more` adds to its plan.
+ExperimentEntry paths_entry(ExperimentEntry entry, study::Contents (*contents)(),
+                            void (*more)(const Settings&, AttentionPathsPlan&)) {
+  const auto make = [more](const Settings& settings, MPI_Comm comm) {
+    const bool shared = settings.options()->find("paths.ranks_point") != nullptr;
+    auto together = ranks_of_point(shared ? settings.count("paths.ranks_point") : 1, comm);
+    auto made = collectively(comm, [&] {
+      AttentionPathsPlan plan{.task = path_task_plan_of(settings), .theory = theory_plan_of(settings)};
+      more(settings, plan);
+      return std::make_unique<AttentionPaths>(std::move(plan), std::move(together));
+    });
+    made->require_memory_of_all(comm);
+    return made;
+  };
+  return study_entry(std::move(entry), contents, make, with_sizes_of_file);
+}
+
 }  // namespace
 
 ExperimentEntry paths_theory_experiment() {
-  const auto make = [](const Settings& s, MPI_Comm comm) {
-    return attention_paths(comm, s.count("paths.ranks_point"), [&] { return common_paths_plan_of(s); });
-  };
-  return study_entry(
+  return paths_entry(
       {.name = "paths_theory",
        .family = "paths",
        .sentence = "tells by theory what the paths of deep attention with frozen queries and keys weigh "
@@ -350,18 +349,11 @@ ExperimentEntry paths_theory_experiment() {
        .cites = "docs/model.md; arXiv 2405.15926",
        .declare = declare_paths_theory,
        .former = "paths"},
-      contents_of_theory, make, with_sizes_of_file);
+      contents_of_theory, [](const Settings&, AttentionPathsPlan&) {});
 }
 
 ExperimentEntry paths_sample_experiment() {
-  const auto make = [](const Settings& s, MPI_Comm comm) {
-    return attention_paths(comm, 1, [&] {
-      auto plan = common_paths_plan_of(s);
-      plan.sampler = sampler_plan_of(s);
-      return plan;
-    });
-  };
-  return study_entry(
+  return paths_entry(
       {.name = "paths_sample",
        .family = "paths",
        .sentence = "draws from the posterior of deep attention with frozen queries and keys, beside the "
@@ -369,18 +361,12 @@ ExperimentEntry paths_sample_experiment() {
        .cites = "docs/model.md; arXiv 2405.15926",
        .declare = declare_paths_sample,
        .former = "paths"},
-      contents_of_sample, make, with_sizes_of_file);
+      contents_of_sample,
+      [](const Settings& settings, AttentionPathsPlan& plan) { plan.sampler = sampler_plan_of(settings); });
 }
 
 ExperimentEntry paths_prune_experiment() {
-  const auto make = [](const Settings& s, MPI_Comm comm) {
-    return attention_paths(comm, 1, [&] {
-      auto plan = common_paths_plan_of(s);
-      plan.random_orders = static_cast<std::size_t>(s.count("paths.random_orders"));
-      return plan;
-    });
-  };
-  return study_entry(
+  return paths_entry(
       {.name = "paths_prune",
        .family = "paths",
        .sentence = "silences heads of trained networks of attention paths, one after another, beside the "
@@ -388,7 +374,9 @@ ExperimentEntry paths_prune_experiment() {
        .cites = "docs/model.md; arXiv 2405.15926",
        .declare = declare_paths_prune,
        .former = "paths"},
-      contents_of_prune, make, with_sizes_of_file);
+      contents_of_prune, [](const Settings& settings, AttentionPathsPlan& plan) {
+        plan.random_orders = static_cast<std::size_t>(settings.count("paths.random_orders"));
+      });
 }
 
 }  // namespace fluxformer
