@@ -307,7 +307,7 @@ study::Contents Ablation::contents() {
   using namespace ablation;
   return {{axes::step, axes::depth, axes::test_sample},
           {loss_limit},
-          {kind, residual, compare::norm, compare::parameters, diverged},
+          {kind, residual, compare::norm, compare::parameters, ablation::diverged},
           {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
            test_accuracy_by_sample, norm_by_sample, drift_by_sample}};
 }
