@@ -145,8 +145,8 @@ void PrunePoints::measure(const Place& place, Results& to) {
   const long seed = tasks_.seeds()[place.along(axes::seed)];
   const auto& heads = tasks_.heads();
   const auto& task = tasks_.task_of(seed);
-  const auto& network = *tasks_.trained(seed);
-  const auto weights = LearnerWeights(network.shape).input_weights(network.weights);
+  const auto& trained = *tasks_.trained(seed);
+  const auto weights = LearnerWeights(trained.shape).input_weights(trained.weights);
   const auto order = tasks_.of(seed).solve(network_of_width(heads, scores_.width), scores_.temperature).order;
   const HeadWorth worth{
       .theory = head_scores(order.u.front(), heads),
