@@ -6,6 +6,7 @@
 #include <functional>
 #include <iomanip>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
 #include "drivers/train/train_problem.hpp"
+#include "io/digest.hpp"
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
@@ -73,9 +75,6 @@ constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
                                       {"model.seed", "ablation.seeds"},
                                       {"run.seed", "ablation.seeds"}};
 
-/// Keys of the PDE model alone: depth knots and diffusion over tokens.
-const std::vector<std::string> pde_keys = {"model.knots", "model.kappa", "equation.kappa"};
-
 void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
     if (settings.given(key))
@@ -92,6 +91,9 @@ void refuse_what_variants_decide(const Settings& settings) {
   if (settings.count("mesh.ranks_token") > 1)
     throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +
                    ": the ranks of an ablation share samples only; leave it out");
+  if (settings.count("mesh.ranks_depth") > 1)
+    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
+                   ": every rank needs the whole model to measure its states");
   if (settings.word("adjoint.method") != "1fe")
     throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
                    ": norm post and residual off support 1fe only; leave it out");
@@ -106,6 +108,7 @@ Settings without_decided(Settings settings) {
 
 class Ablation final : public Study {
  public:
+  /// Collective; throws BadInput (agreed).
   Ablation(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
   std::string describe() const override { return description_; }
@@ -127,8 +130,8 @@ class Ablation final : public Study {
   std::string summary(const Findings& found) const override;
 
  private:
-  /// Settings of the deck for one training.
-  Settings settings_of(const Variant& variant, long seed) const;
+  /// Notes the samples that the trainings from each seed read; `first` is the first training.
+  void look_at_samples(const TrainProblem& first);
   /// The training of a place, at its start.
   std::unique_ptr<AblationTraining> training_of(const Place& place) const;
   /// Values of a variable without axes of its own, by seed.
@@ -137,10 +140,8 @@ class Ablation final : public Study {
   /// Number of seeds for which a variant diverged.
   long diverged(const Findings& found, const Variant& variant) const;
 
-  const Settings& settings_;
+  AblationPlan plan_;
   MPI_Comm comm_;
-  std::vector<long> seeds_;
-  std::vector<Variant> variants_;
   std::vector<long> parameters_;     // number for each variant
   long steps_ = 0, per_epoch_ = 1;   // steps of a training, and of an epoch
   long samples_ = 0;                 // number of test samples
@@ -151,24 +152,15 @@ class Ablation final : public Study {
   std::unique_ptr<AblationTraining> training_;  // of the present place; null between two
 };
 
-Ablation::Ablation(const Settings& settings, MPI_Comm comm)
-    : settings_(settings), comm_(comm), seeds_(settings.integers("ablation.seeds")) {
-  for (const auto& kind : settings.words("ablation.models"))
-    for (const auto& residual : settings.words("ablation.residual"))
-      for (const auto& norm : settings.words("ablation.norm"))
-        variants_.push_back({kind, residual == "on", norm});
-
-  if (settings.count("mesh.ranks_depth") > 1)
-    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
-                   ": every rank needs the whole model to measure its states");
-
+Ablation::Ablation(const Settings& settings, MPI_Comm comm) : plan_(ablation_plan_of(settings)), comm_(comm) {
   // The first training is built completely; for the other variants only the model can still be invalid.
-  const TrainProblem first(plan_of_training(settings_of(variants_.front(), seeds_.front())), comm);
+  const long seed = plan_.seeds.front();
+  const TrainProblem first(plan_.variants.front().training_from(seed), comm);
   if (first.members.testing.empty())
     throw BadInput("data.set = " + first.test->name() +
                    ": no test sample has a label, which the accuracy of an ablation needs; give them labels");
-  for (const auto& variant : variants_) {
-    const auto own = plan_of_training(settings_of(variant, seeds_.front()));
+  for (const auto& variant : plan_.variants) {
+    const auto own = variant.training_from(seed);
     const auto parameters = make_parameters(own.model, shape_of(*first.train), comm);
     make_depth_model(parameters, first.slab, own.precision);
     largest_kappa(own, parameters, *first.line);
@@ -177,37 +169,43 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
   steps_ = first.total_steps();
   per_epoch_ = first.batches->per_epoch();
   samples_ = static_cast<long>(first.members.testing.size());
-  tested_ = first.members.testing;
-  for (const long seed : seeds_)
-    if (tested_members(plan_of_training(settings_of(variants_.front(), seed)), *first.test) !=
-        first.members.testing)
-      tested_.clear();
-  sources_ = {{.called = "data.set = " + first.train->name(),
-               .digest = digest_of_samples(*first.train, first.members.training) +
-                         digest_of_samples(*first.test, first.members.testing)}};
-  limit_ = settings.real("ablation.diverged") *
-           guess_loss(first.plan.objective.loss, first.parameters->spec.classes);
+  if (const auto& teacher = first.teacher_parameters)
+    sources_.push_back({.called = "distill.teacher = " + first.plan.objective.teacher,
+                        .digest = io::digest_of(teacher->values.data(), std::ssize(teacher->values))});
+  look_at_samples(first);
+  limit_ = plan_.diverged * guess_loss(first.plan.objective.loss, first.parameters->spec.classes);
   std::ostringstream text;
-  text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"
+  text << plan_.variants.size() << " variants x " << plan_.seeds.size() << " seeds, the first of them:\n"
        << first.describe();
   description_ = text.str();
 }
 
-Settings Ablation::settings_of(const Variant& variant, long seed) const {
-  const auto deck = variant.kind == "transformer" ? settings_.without(pde_keys) : settings_;
-  return deck.with({{"model.kind", variant.kind},
-                    {"depth.norm", variant.norm},
-                    {"depth.residual", variant.residual},
-                    {"model.seed", seed},
-                    {"run.seed", seed}});
+void Ablation::look_at_samples(const TrainProblem& first) {
+  tested_ = first.members.testing;
+  for (const long seed : plan_.seeds) {
+    const auto plan = plan_.variants.front().training_from(seed);
+    // Each seed draws its own samples, of the same files or of built-in data that are its own, too.
+    const auto& of = plan.samples.data;
+    std::unique_ptr<data::Dataset> own_train, own_test;
+    if (of.set.built_in()) {
+      own_train = open_data(of, "train", {}, comm_);
+      own_test = open_data(of, "test", known_input(*own_train), comm_);
+    }
+    const auto &train = own_train ? *own_train : *first.train, &test = own_test ? *own_test : *first.test;
+    const auto members = draw_members(plan, train, test, 0);
+    sources_.push_back(
+        {.called = "data.set = " + train.name(),
+         .digest = digest_of_samples(train, members.training) + digest_of_samples(test, members.testing)});
+    if (members.testing != first.members.testing) tested_.clear();
+  }
 }
 
 std::vector<Place> Ablation::places() const {
   std::vector<Place> all;
-  for (const auto& variant : variants_)
-    for (std::size_t s = 0; s < seeds_.size(); ++s)
+  for (const auto& variant : plan_.variants)
+    for (std::size_t s = 0; s < plan_.seeds.size(); ++s)
       all.push_back({.group = variant.name(),
-                     .name = variant.name() + ", seed " + std::to_string(seeds_[s]),
+                     .name = variant.name() + ", seed " + std::to_string(plan_.seeds[s]),
                      .index = {{axes::seed.name, s}}});
   return all;
 }
@@ -218,25 +216,26 @@ void Ablation::begin(StudyRecord& record) {
     std::iota(list.begin(), list.end(), 0);
     return list;
   };
-  record.seeds(seeds_);
+  record.seeds(plan_.seeds);
   record.axis(axes::step, count(steps_));
-  record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
+  record.axis(axes::depth, count(plan_.variants.front().spec().layers + 1));
   if (!tested_.empty()) record.samples(tested_);
   record.note("", study::samples, samples_);
   record.note("", ablation::loss_limit, limit_);
-  for (std::size_t v = 0; v < variants_.size(); ++v) {
-    const auto& variant = variants_[v];
-    record.note(variant.name(), ablation::kind, variant.kind);
-    record.note(variant.name(), ablation::residual, std::string(variant.residual ? "on" : "off"));
-    record.note(variant.name(), compare::norm, variant.norm);
-    record.note(variant.name(), compare::parameters, parameters_[v]);
+  for (std::size_t v = 0; v < plan_.variants.size(); ++v) {
+    const auto name = plan_.variants[v].name();
+    const auto& spec = plan_.variants[v].spec();
+    record.note(name, ablation::kind, to_word(spec.kind));
+    record.note(name, ablation::residual, std::string(spec.residual ? "on" : "off"));
+    record.note(name, compare::norm, to_word(spec.norm));
+    record.note(name, compare::parameters, parameters_[v]);
   }
 }
 
 std::unique_ptr<AblationTraining> Ablation::training_of(const Place& place) const {
-  const auto variant = std::ranges::find(variants_, place.group, &Variant::name);
-  return std::make_unique<AblationTraining>(
-      plan_of_training(settings_of(*variant, seeds_[place.along(axes::seed)])), comm_, limit_);
+  const auto variant = std::ranges::find(plan_.variants, place.group, &Variant::name);
+  return std::make_unique<AblationTraining>(variant->training_from(plan_.seeds[place.along(axes::seed)]),
+                                            comm_, limit_);
 }
 
 void Ablation::load(const Place& place, const io::CheckpointReader& file) {
@@ -282,7 +281,7 @@ long Ablation::diverged(const Findings& found, const Variant& variant) const {
 }
 
 bool Ablation::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
-  for (const auto& variant : variants_)
+  for (const auto& variant : plan_.variants)
     record.note(variant.name(), ablation::diverged, diverged(found, variant));
   return Study::conclude(found, frame, record);
 }
@@ -290,7 +289,7 @@ bool Ablation::conclude(const Findings& found, RunFrame& frame, StudyRecord& rec
 std::string Ablation::summary(const Findings& found) const {
   std::ostringstream text;
   text << steps_ << " steps each";
-  for (const auto& variant : variants_) {
+  for (const auto& variant : plan_.variants) {
     const auto mean_of = [&](const io::Variable& variable) {
       return mean(over_seeds(found, variant, [&](std::size_t k) { return found.at(k, variable).back(); }));
     };
@@ -298,7 +297,8 @@ std::string Ablation::summary(const Findings& found) const {
          << std::left << std::setw(29) << variant.name() << std::right << std::fixed << std::setprecision(1)
          << "accuracy " << std::setw(5) << 100 * mean_of(ablation::test_accuracy) << " %, "
          << std::setprecision(3) << "drift " << mean_of(ablation::drift) << ", norm " << std::defaultfloat
-         << mean_of(ablation::norm) << ", diverged " << diverged(found, variant) << " of " << seeds_.size();
+         << mean_of(ablation::norm) << ", diverged " << diverged(found, variant) << " of "
+         << plan_.seeds.size();
   }
   return text.str();
 }

@@ -87,7 +87,7 @@ AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm
     if (problem().models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
       throw BadInput("models." + name +
                      ": attention.normalisation = linear: the comparison needs rows that sum to 1");
-    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
+    probe(0, name)->entry_of_layer(1);
   }
 }
 
@@ -150,8 +150,7 @@ void AttentionComparison::add_axes(StudyRecord& record) {
 }
 
 void AttentionComparison::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-  to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe));
+  to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe(seed, name)));
   if (name == "transformer") {
     add_ceiling(seed, to);
     return;

@@ -40,7 +40,7 @@ InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
                    std::to_string(problem().samples().size()) + " samples");
   problem().require_classes("the accuracy");
   for (const auto& name : problem().models().names())  // throws unless cells end where layers do
-    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
+    probe(0, name)->entry_of_layer(1);
 }
 
 study::Contents InformationFlow::contents() {
@@ -70,20 +70,18 @@ void InformationFlow::add_axes(StudyRecord& record) {
 }
 
 void InformationFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto& models = problem().models();
-  const auto probe = problem().probe(models.at(seed, name).parameters);
-  measure_states(name, *probe, to);
+  const auto own = probe(seed, name);
+  measure_states(name, *own, to);
   if (name == reference_model) {
-    if (models.seeds().size() < 2) return;
+    const auto seeds = problem().models().seeds().size();
+    if (seeds < 2) return;
     // Ceiling of the alignment: Transformers trained from two seeds.
-    const auto next =
-        problem().probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
-    to.put(states::variables::cka_ceiling,
-           states::align(problem().samples(), *next, *probe, cka_).alignment());
+    const auto next = probe((seed + 1) % seeds, reference_model);
+    to.put(states::variables::cka_ceiling, states::align(problem().samples(), *next, *own, cka_).alignment());
     return;
   }
-  const auto reference = problem().probe(models.at(seed, reference_model).parameters);
-  const auto meter = states::align(problem().samples(), *reference, *probe, cka_);
+  const auto reference = probe(seed, reference_model);
+  const auto meter = states::align(problem().samples(), *reference, *own, cka_);
   to.put(states::variables::cka, meter.alignment());
   to.put(states::variables::cka_unrelated, meter.unrelated());
 }

@@ -141,8 +141,8 @@ void Perturbation::add_axes(StudyRecord& record) {
 }
 
 void Perturbation::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-  perturbation::PerturbedModel model(*probe, plan_, problem().samples());
+  const auto own = probe(seed, name);
+  perturbation::PerturbedModel model(*own, plan_, problem().samples());
   accumulate(
       problem().samples(), [&](const Batch& batch) { model.show(batch); }, model);
 

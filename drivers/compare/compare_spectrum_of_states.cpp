@@ -27,8 +27,7 @@ class SpectrumOfStates final : public ModelStudy {
   void add_axes(StudyRecord& record) override { record.axis(mode, 1, modes_); }
 
   void measure_model(std::size_t seed, const std::string& name, Results& to) override {
-    const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-    const auto spectrum = states::measure_spectrum(problem().samples(), *probe, modes_);
+    const auto spectrum = states::measure_spectrum(problem().samples(), *probe(seed, name), modes_);
     to.put(singular_value, spectrum.singular_values());
     to.put(effective_rank, spectrum.effective_rank());
   }

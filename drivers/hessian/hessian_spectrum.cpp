@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -151,10 +152,56 @@ void declare_hessian_spectrum(Options& options) {
                  "work without them");
 }
 
+/// The analysis of the Hessian of each model.
+struct HessianPlan {
+  std::vector<std::string> parts, blocks;  ///< parts of the Hessian, and kinds of blocks
+  std::vector<long> epochs;                ///< whose weight snapshots are analysed, too
+  std::uint64_t seed = 1;                  ///< of all random vectors
+  int eigenvalues = 0;                     ///< number at either end of the spectrum
+  double tolerance = 0;                    ///< of eigenvalues
+  spectra::DensitySettings density = {};   ///< 0 probes: none
+  int block_probes = 0, block_steps = 0;   ///< of each block
+  bool block_eigenvalues = false;          ///< the largest ones of each block
+  bool exact = false;                      ///< the spectrum of the whole Gauss-Newton part
+  hessian::SpectralComparison comparison = {};
+  MinimisedPlan minimised = {};
+};
+
+/// The plan by the settings. Throws BadInput for what cannot be computed.
+HessianPlan hessian_plan_of(const Settings& settings) {
+  if (precision_of(settings) != Precision::float64)
+    throw BadInput("run.precision = " + settings.word("run.precision") +
+                   ": second derivatives are computed in double; use double");
+  const auto seed = static_cast<std::uint64_t>(settings.integer("run.seed"));
+  HessianPlan plan{.parts = settings.words("hessian.parts"),
+                   .blocks = settings.words("hessian.blocks"),
+                   .epochs = settings.integers("hessian.epochs"),
+                   .seed = seed,
+                   .eigenvalues = settings.count("hessian.eigenvalues"),
+                   .tolerance = settings.real("hessian.tolerance"),
+                   .density = {.probes = settings.count("hessian.probes"),
+                               .steps = settings.count("hessian.steps"),
+                               .seed = seed},
+                   .block_probes = settings.count("hessian.block_probes"),
+                   .block_steps = settings.count("hessian.block_steps"),
+                   .block_eigenvalues = settings.flag("hessian.block_eigenvalues"),
+                   .exact = settings.flag("hessian.exact"),
+                   .comparison = {settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
+                   .minimised = minimised_plan_of(settings)};
+  if (plan.density.probes == 1 || plan.block_probes == 1)
+    throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
+  if (plan.eigenvalues == 0 && !plan.epochs.empty())
+    throw BadInput("hessian.epochs: eigenvalues are followed over the training; hessian.eigenvalues is 0");
+  return plan;
+}
+
 class HessianOfModels final : public ModelStudy {
  public:
+  /// Collective over `comm`; throws BadInput (agreed).
   HessianOfModels(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
+  /// The sources of every study of models, and the samples that the training of a model drew.
+  std::vector<Source> sources() const override;
   /// Adds the threshold of stability of the optimisers of the first seed.
   bool conclude(const Findings& found, RunFrame& frame, StudyRecord& record) override;
   /// The largest eigenvalue of each model.
@@ -163,16 +210,16 @@ class HessianOfModels final : public ModelStudy {
  protected:
   void add_axes(StudyRecord& record) override;
   void measure_model(std::size_t seed, const std::string& name, Results& to) override;
-  std::vector<long> epochs() const override { return epochs_; }
+  std::vector<long> epochs() const override { return plan_.epochs; }
 
  private:
   std::vector<hessian::NamedBlock> blocks_of(const ParameterLayout& layout) const {
-    return hessian::parameter_blocks(layout, kinds_, "hessian.blocks");
+    return hessian::parameter_blocks(layout, plan_.blocks, "hessian.blocks");
   }
   /// The objective that the training of a model minimised, at some of its parameters.
   hessian::Objective objective_of(std::size_t seed, const std::string& name,
                                   const Parameters& parameters) const {
-    return minimised(settings_, problem().models().at(seed, name).origin, parameters);
+    return minimised(plan_.minimised, problem().models().at(seed, name).origin, parameters);
   }
   /// Puts the measures of the Gauss-Newton part from its Gram matrix.
   void exact(std::size_t seed, const std::string& name, PartResults to);
@@ -181,65 +228,49 @@ class HessianOfModels final : public ModelStudy {
   /// Largest eigenvalues of a matrix; NaN for those that did not converge.
   std::vector<double> largest_of(Mat matrix, int count);
 
-  AnalysedSamples samples_;
-  Settings settings_;
-  std::vector<std::string> parts_, kinds_;
-  std::vector<long> epochs_;
-  std::uint64_t seed_;
-  int eigenvalues_;
-  double tolerance_;
-  spectra::DensitySettings density_;
-  int block_probes_, block_steps_;
-  bool block_eigenvalues_, exact_;
-  hessian::SpectralComparison comparison_;
+  HessianPlan plan_;
+  mutable AnalysedSamples samples_;  // reads them when they are asked for
   spectra::EigenSolver solver_;
 };
 
 HessianOfModels::HessianOfModels(const Settings& settings, MPI_Comm comm)
     : ModelStudy(settings, comm, ModelNeeds::loss),
-      samples_(settings, problem()),
-      settings_(settings),
-      parts_(settings.words("hessian.parts")),
-      kinds_(settings.words("hessian.blocks")),
-      epochs_(settings.integers("hessian.epochs")),
-      seed_(static_cast<std::uint64_t>(settings.integer("run.seed"))),
-      eigenvalues_(settings.count("hessian.eigenvalues")),
-      tolerance_(settings.real("hessian.tolerance")),
-      density_{.probes = settings.count("hessian.probes"),
-               .steps = settings.count("hessian.steps"),
-               .seed = seed_},
-      block_probes_(settings.count("hessian.block_probes")),
-      block_steps_(settings.count("hessian.block_steps")),
-      block_eigenvalues_(settings.flag("hessian.block_eigenvalues")),
-      exact_(settings.flag("hessian.exact")),
-      comparison_{settings.real("hessian.lambda_0"), settings.real("hessian.broadening")},
+      plan_(hessian_plan_of(settings)),
+      samples_(plan_.minimised.masked, problem()),
       solver_(problem().comm()) {
-  if (precision_of(settings) != Precision::float64)
-    throw BadInput("run.precision = " + settings.word("run.precision") +
-                   ": second derivatives are computed in double; use double");
-  if (density_.probes == 1 || block_probes_ == 1)
-    throw BadInput("hessian.probes, hessian.block_probes: 0 or at least 2, since errors are their spread");
   for (const auto& name : problem().models().names()) {
     const auto& parameters = problem().models().at(0, name).parameters;
     const auto objective = objective_of(0, name, parameters);
     const Trainable trainable(parameters, objective.coefficients);
-    if (eigenvalues_ > trainable.trained())
-      throw BadInput("hessian.eigenvalues = " + std::to_string(eigenvalues_) + ": " + name + " has only " +
-                     std::to_string(trainable.trained()) + " trained variables");
+    if (plan_.eigenvalues > trainable.trained())
+      throw BadInput("hessian.eigenvalues = " + std::to_string(plan_.eigenvalues) + ": " + name +
+                     " has only " + std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem().input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
     if (guesses_masked_words(parameters.spec)) {
-      if (exact_) refuse_exact(name, parameters.spec);
+      if (plan_.exact) refuse_exact(name, parameters.spec);
     } else if (objective.loss.kind == LossKind::cross_entropy) {
       problem().require_classes("the loss");
     } else {
       problem().require_labels("the loss", problem().samples());
     }
-    if (exact_) require_gram(samples, parameters, blocks_of(parameters.layout).size());
+    if (plan_.exact) require_gram(samples, parameters, blocks_of(parameters.layout).size());
   }
-  if (eigenvalues_ == 0 && !epochs_.empty())
-    throw BadInput("hessian.epochs: eigenvalues are followed over the training; hessian.eigenvalues is 0");
-  problem().models().require_epochs(epochs_);
+  problem().models().require_epochs(plan_.epochs);
+}
+
+std::vector<Study::Source> HessianOfModels::sources() const {
+  auto all = ModelStudy::sources();
+  std::set<std::pair<std::string, std::uint64_t>> seen;  // data.tokens and run.seed of inputs
+  for (std::size_t seed = 0; seed < problem().models().seeds().size(); ++seed)
+    for (const auto& name : problem().models().names()) {
+      const auto& input = samples_.input(seed, name);
+      if (&input == &problem().input_of(name) ||
+          !seen.insert({problem().models().tokens(name), input.plan().seed}).second)
+        continue;
+      all.push_back({.called = "data.set = " + input.data().name(), .digest = input.digest()});
+    }
+  return all;
 }
 
 study::Contents HessianOfModels::contents() {
@@ -254,8 +285,9 @@ study::Contents HessianOfModels::contents() {
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
   for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
-  std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
-                                        block_step, block,      other_block, axes::copied_epoch};
+  std::vector<io::Variable> coordinates{output,       eigenvalue,  measured::probe,
+                                        lanczos_step, block_probe, block_step,
+                                        block,        other_block, axes::copied_epoch};
   return compare::with_models({coordinates,
                                {lambda_0, broadening, rough_errors},
                                {blocks, stability_threshold},
@@ -264,31 +296,31 @@ study::Contents HessianOfModels::contents() {
 }
 
 void HessianOfModels::add_axes(StudyRecord& record) {
-  if (eigenvalues_ > 0) record.axis(measured::eigenvalue, 1, eigenvalues_);
-  if (!epochs_.empty()) record.axis(axes::copied_epoch, {epochs_.begin(), epochs_.end()});
-  if (density_.probes > 0) {
-    record.axis(measured::probe, 1, density_.probes);
-    record.axis(measured::lanczos_step, 1, density_.steps);
+  if (plan_.eigenvalues > 0) record.axis(measured::eigenvalue, 1, plan_.eigenvalues);
+  if (!plan_.epochs.empty()) record.axis(axes::copied_epoch, {plan_.epochs.begin(), plan_.epochs.end()});
+  if (plan_.density.probes > 0) {
+    record.axis(measured::probe, 1, plan_.density.probes);
+    record.axis(measured::lanczos_step, 1, plan_.density.steps);
   }
-  if (block_probes_ > 0 && block_steps_ > 0) {
-    record.axis(measured::block_probe, 1, block_probes_);
-    record.axis(measured::block_step, 1, block_steps_);
+  if (plan_.block_probes > 0 && plan_.block_steps > 0) {
+    record.axis(measured::block_probe, 1, plan_.block_probes);
+    record.axis(measured::block_step, 1, plan_.block_steps);
   }
   std::string rough;
-  for (const auto& [key, probes] :
-       {std::pair{"hessian.probes", density_.probes}, std::pair{"hessian.block_probes", block_probes_}})
+  for (const auto& [key, probes] : {std::pair{"hessian.probes", plan_.density.probes},
+                                    std::pair{"hessian.block_probes", plan_.block_probes}})
     if (probes > 0 && probes < hessian::variables::few_probes)
       rough += (rough.empty() ? "" : ", ") + std::string(key) + " = " + std::to_string(probes);
   if (!rough.empty()) record.note("", measured::rough_errors, rough);
-  if (exact_) record.axis(measured::output, 1, problem().data().classes() * problem().samples().size());
-  if (exact_ || (block_probes_ > 0 && block_steps_ > 0)) {
-    record.note("", measured::lambda_0, comparison_.lambda_0);
-    record.note("", measured::broadening, comparison_.width);
+  if (plan_.exact) record.axis(measured::output, 1, problem().data().classes() * problem().samples().size());
+  if (plan_.exact || (plan_.block_probes > 0 && plan_.block_steps > 0)) {
+    record.note("", measured::lambda_0, plan_.comparison.lambda_0);
+    record.note("", measured::broadening, plan_.comparison.width);
   }
   for (const auto& name : problem().models().names()) {
     const auto& layout = problem().models().at(0, name).parameters.layout;
     const auto blocks = blocks_of(layout);
-    if (blocks.empty() || (block_probes_ == 0 && !block_eigenvalues_ && !exact_)) continue;
+    if (blocks.empty() || (plan_.block_probes == 0 && !plan_.block_eigenvalues && !plan_.exact)) continue;
     std::string list;
     for (const auto& one : blocks) list += (list.empty() ? "" : "\n") + one.name();
     record.note(name, measured::blocks, list);
@@ -306,24 +338,25 @@ void HessianOfModels::measure_model(std::size_t seed, const std::string& name, R
   const auto& g = of.gradient();
   to.put(measured::loss, {of.evaluation().loss});
   to.put(measured::gradient_norm, {std::sqrt(std::inner_product(g.begin(), g.end(), g.begin(), 0.0))});
-  for (const auto& part : parts_) {
+  for (const auto& part : plan_.parts) {
     const HessianPart matrix(problem().comm(), of, part);
     PartResults of_part(to, part);
-    if (eigenvalues_ > 0)
+    if (plan_.eigenvalues > 0)
       of_part.ends(solver_, matrix.trained(),
-                   {.largest = eigenvalues_, .tolerance = tolerance_, .seed = seed_});
-    if (density_.probes > 0) of_part.density(matrix.trained(), density_);
+                   {.largest = plan_.eigenvalues, .tolerance = plan_.tolerance, .seed = plan_.seed});
+    if (plan_.density.probes > 0) of_part.density(matrix.trained(), plan_.density);
     const auto blocks = blocks_of(parameters.layout);
     if (blocks.empty()) continue;
-    if (block_eigenvalues_)
-      of_part.block_ends(solver_, matrix.whole(), blocks, {.tolerance = tolerance_, .seed = seed_});
-    if (block_probes_ == 0) continue;
-    of_part.blocks(matrix.whole(), blocks, {.probes = block_probes_, .seed = seed_});
-    if (block_steps_ > 0)
+    if (plan_.block_eigenvalues)
+      of_part.block_ends(solver_, matrix.whole(), blocks, {.tolerance = plan_.tolerance, .seed = plan_.seed});
+    if (plan_.block_probes == 0) continue;
+    of_part.blocks(matrix.whole(), blocks, {.probes = plan_.block_probes, .seed = plan_.seed});
+    if (plan_.block_steps > 0)
       of_part.block_densities(matrix.whole(), blocks,
-                              {.probes = block_probes_, .steps = block_steps_, .seed = seed_}, comparison_);
+                              {.probes = plan_.block_probes, .steps = plan_.block_steps, .seed = plan_.seed},
+                              plan_.comparison);
   }
-  if (exact_) exact(seed, name, {to, "gauss_newton"});
+  if (plan_.exact) exact(seed, name, {to, "gauss_newton"});
   follow(seed, name, to);
 }
 
@@ -335,18 +368,18 @@ void HessianOfModels::exact(std::size_t seed, const std::string& name, PartResul
                           objective_of(seed, name, parameters));
   const hessian::GaussNewtonGram gram(linearised.products, problem().comm(), samples.line().comm());
   to.exact(hessian::gram_spectra(gram, static_cast<PetscInt>(parameters.values.size()),
-                                 entries_of(blocks_of(parameters.layout)), comparison_));
+                                 entries_of(blocks_of(parameters.layout)), plan_.comparison));
 }
 
 void HessianOfModels::follow(std::size_t seed, const std::string& name, Results& to) {
-  if (epochs_.empty()) return;
+  if (plan_.epochs.empty()) return;
   std::vector<double> values, losses, rates, preconditioned;
   const auto samples = samples_.of(seed, name);
-  for (const long epoch : epochs_) {
+  for (const long epoch : plan_.epochs) {
     const auto parameters = problem().models().after_epoch(seed, name, epoch);
     ModelHessian linearised(samples, parameters, objective_of(seed, name, parameters));
     const HessianPart matrix(problem().comm(), linearised.products, "hessian");
-    const auto found = largest_of(matrix.trained(), eigenvalues_);
+    const auto found = largest_of(matrix.trained(), plan_.eigenvalues);
     values.insert(values.end(), found.begin(), found.end());
     losses.push_back(linearised.products.evaluation().loss);
     const auto optimiser = problem().models().optimiser_after_epoch(seed, name, epoch);
@@ -368,7 +401,7 @@ void HessianOfModels::follow(std::size_t seed, const std::string& name, Results&
 
 bool HessianOfModels::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
   for (const auto& name : problem().models().names())
-    for (auto epoch = epochs_.rbegin(); epoch != epochs_.rend(); ++epoch)
+    for (auto epoch = plan_.epochs.rbegin(); epoch != plan_.epochs.rend(); ++epoch)
       if (const auto optimiser = problem().models().optimiser_after_epoch(0, name, *epoch)) {
         record.note(name, measured::stability_threshold, optimiser->threshold);
         break;
@@ -378,7 +411,7 @@ bool HessianOfModels::conclude(const Findings& found, RunFrame& frame, StudyReco
 
 std::string HessianOfModels::summary(const Findings& found) const {
   std::ostringstream text;
-  if (eigenvalues_ == 0 || std::ranges::find(parts_, "hessian") == parts_.end()) return {};
+  if (plan_.eigenvalues == 0 || std::ranges::find(plan_.parts, "hessian") == plan_.parts.end()) return {};
   for (std::size_t k = 0; k < found.count(); ++k)
     if (const double largest = found.at(k, measured::of_part("hessian", measured::largest)).front();
         !std::isnan(largest))
@@ -388,8 +421,8 @@ std::string HessianOfModels::summary(const Findings& found) const {
 }
 
 std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
-  auto found =
-      solver_.solve(matrix, {.largest = count, .tolerance = tolerance_, .seed = seed_}).largest.values;
+  auto found = solver_.solve(matrix, {.largest = count, .tolerance = plan_.tolerance, .seed = plan_.seed})
+                   .largest.values;
   found.resize(count, missing_value);
   return found;
 }

@@ -61,8 +61,7 @@ class Scaling final : public Study {
   Scaling(const Settings& settings, MPI_Comm comm)
       : plan_(scaling_plan_of(settings)),
         comm_(comm),
-        scaled_(scaled(settings, mpi::size(comm))),
-        workload_(make_workload(scaled_, comm)) {}
+        workload_(make_workload(scaled(settings, mpi::size(comm)), comm)) {}
   std::string describe() const override;
   std::vector<Place> places() const override { return {{.group = "", .name = "all repetitions"}}; }
   std::string unit() const override { return "workloads"; }
@@ -95,7 +94,6 @@ class Scaling final : public Study {
 
   ScalingPlan plan_;
   MPI_Comm comm_;
-  Settings scaled_;  ///< settings scaled to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
   ScalingRecord timed_{plan_, comm_, *workload_};
   bool timing_ = false;  ///< true while the place is measured

@@ -148,8 +148,8 @@ void return_petsc_errors();
 
 /// Throws `Error` with PETSc's text and the place of the call if `code` is not 0: a `NumericalFailure` if a
 /// solver did not converge or met a non-finite number, or the exception that a guarded callback (below) threw
-/// inside the call. Not collective: PETSc reports most errors on every rank; after one on some ranks only,
-/// the run has to end.
+/// inside the call; std::bad_alloc if memory is missing. Not collective: PETSc reports most errors on every
+/// rank; after one on some ranks only, the run has to end.
 void check(PetscErrorCode code, std::source_location where = std::source_location::current());
 
 /// Throws `Error` with MPI's text and the place of the call if `code` is an error of MPI (whose communicators

@@ -51,14 +51,13 @@ class MissingMemory(ProgramTest):
         dice, all_of_them = random.Random(rank), self.count(rank, least, *arguments, ranks=ranks)
         for number in sorted(dice.sample(range(all_of_them // 4, all_of_them + 1), cases)):  # most of them after the run is set up
             with self.subTest(number=number, of=all_of_them, rank=rank, ranks=ranks):
-                end = self.run_without(number, rank, least, *arguments, ranks=ranks)
-                self.assertTrue(os.path.exists(self.path("failed")), end)
-                os.remove(self.path("failed"))
-                if end.code != 0:  # memory that only a quicker way would need is no loss
-                    self.assert_refused(end, MESSAGE, code=1)
-                for name in ("out.checkpoint.h5", "out.checkpoint.previous.h5"):
+                for name in ("failed", "out.checkpoint.h5", "out.checkpoint.previous.h5"):  # of the case before
                     if os.path.exists(self.path(name)):
                         os.remove(self.path(name))
+                end = self.run_without(number, rank, least, *arguments, ranks=ranks)
+                self.assertTrue(os.path.exists(self.path("failed")), end)
+                if end.code != 0:  # memory that only a quicker way would need is no loss
+                    self.assert_refused(end, MESSAGE, code=1)
 
     def test_on_the_first_rank(self):
         for kind in TOGETHER:
