@@ -9,7 +9,6 @@
 #include <memory>
 #include <numeric>
 #include <sstream>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -31,40 +30,27 @@ namespace fluxformer {
 namespace {
 
 void declare_ablation(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "ablation.models",
-           .fallback = std::vector<std::string>{"transformer", "pde"},
-           .doc =
-               "models to train, all with one depth cell per layer; model.knots and equation.kappa apply to "
-               "the pde only",
-           .choices = {"transformer", "pde"},
-           .not_empty = true});
-  declare({.name = "ablation.residual",
-           .fallback = std::vector<std::string>{"on", "off"},
-           .doc = "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
-           .choices = {"on", "off"},
-           .not_empty = true});
-  declare({.name = "ablation.norm",
-           .fallback = std::vector<std::string>{"none", "pre", "post"},
-           .doc = "placements of LayerNorm",
-           .choices = {"none", "pre", "post"},
-           .not_empty = true});
-  declare({.name = "ablation.seeds",
-           .fallback = std::vector<long>{1, 2, 3},
-           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare(
-      {.name = "ablation.diverged",
-       .fallback = 10.0,
-       .doc = "a training has diverged if a loss is not finite, or if from some epoch to the end most losses "
-              "of each epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
-       .minimum = 1});
+  options.declare("ablation.models", std::vector<std::string>{"transformer", "pde"},
+                  "models to train, all with one depth cell per layer; model.knots and equation.kappa apply "
+                  "to the pde only",
+                  {.choices = {"transformer", "pde"}, .not_empty = true});
+  options.declare("ablation.residual", std::vector<std::string>{"on", "off"},
+                  "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
+                  {.choices = {"on", "off"}, .not_empty = true});
+  options.declare("ablation.norm", std::vector<std::string>{"none", "pre", "post"}, "placements of LayerNorm",
+                  {.choices = {"none", "pre", "post"}, .not_empty = true});
+  options.declare("ablation.seeds", std::vector<long>{1, 2, 3},
+                  "seeds; each variant is trained once with each of them as model.seed and run.seed",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare(
+      "ablation.diverged", 10.0,
+      "a training has diverged if a loss is not finite, or if from some epoch to the end most losses of each "
+      "epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
+      {.minimum = 1});
   declare_model_options(options);
   declare_data_options(options);
   declare_training(options);
-  declare(seed_option("set by ablation.seeds"));
+  options.declare(seed_option("set by ablation.seeds"));
   declare_study_run(options, "ablation.h5");
 }
 
