@@ -1,4 +1,5 @@
-#include "drivers/ablation/ablation_experiment.hpp"
+// `ablation`: what the residual connection and the normalisation do to a Transformer and to its PDE, each
+// variant trained from several seeds.
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +9,6 @@
 #include <memory>
 #include <numeric>
 #include <sstream>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -18,6 +18,7 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
@@ -26,45 +27,32 @@
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_ablation(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "ablation.models",
-           .fallback = std::vector<std::string>{"transformer", "pde"},
-           .doc =
-               "models to train, all with one depth cell per layer; model.knots and equation.kappa apply to "
-               "the pde only",
-           .choices = {"transformer", "pde"},
-           .not_empty = true});
-  declare({.name = "ablation.residual",
-           .fallback = std::vector<std::string>{"on", "off"},
-           .doc = "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
-           .choices = {"on", "off"},
-           .not_empty = true});
-  declare({.name = "ablation.norm",
-           .fallback = std::vector<std::string>{"none", "pre", "post"},
-           .doc = "placements of LayerNorm",
-           .choices = {"none", "pre", "post"},
-           .not_empty = true});
-  declare({.name = "ablation.seeds",
-           .fallback = std::vector<long>{1, 2, 3},
-           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare(
-      {.name = "ablation.diverged",
-       .fallback = 10.0,
-       .doc = "a training has diverged if a loss is not finite, or if from some epoch to the end most losses "
-              "of each epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
-       .minimum = 1});
+  options.declare("ablation.models", std::vector<std::string>{"transformer", "pde"},
+                  "models to train, all with one depth cell per layer; model.knots and equation.kappa apply "
+                  "to the pde only",
+                  {.choices = {"transformer", "pde"}, .not_empty = true});
+  options.declare("ablation.residual", std::vector<std::string>{"on", "off"},
+                  "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
+                  {.choices = {"on", "off"}, .not_empty = true});
+  options.declare("ablation.norm", std::vector<std::string>{"none", "pre", "post"}, "placements of LayerNorm",
+                  {.choices = {"none", "pre", "post"}, .not_empty = true});
+  options.declare("ablation.seeds", std::vector<long>{1, 2, 3},
+                  "seeds; each variant is trained once with each of them as model.seed and run.seed",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare(
+      "ablation.diverged", 10.0,
+      "a training has diverged if a loss is not finite, or if from some epoch to the end most losses of each "
+      "epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
+      {.minimum = 1});
   declare_model_options(options);
   declare_data_options(options);
   declare_training(options);
-  declare(seed_option("set by ablation.seeds"));
+  options.declare(seed_option("set by ablation.seeds"));
   declare_study_run(options, "ablation.h5");
 }
-
-namespace {
 
 /// Keys that the variants and their seeds decide.
 constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
@@ -97,23 +85,24 @@ void refuse_what_variants_decide(const Settings& settings) {
                    ": norm post and residual off support 1fe only; leave it out");
 }
 
-std::vector<io::Variable> ablation_measures() {
-  using namespace ablation;
-  return {loss,  diverged_step, diverged_epoch,          test_accuracy,  norm,
-          drift, step_change,   test_accuracy_by_sample, norm_by_sample, drift_by_sample};
+/// Settings without the keys that the variants decide. Throws BadInput for those that are given.
+Settings without_decided(Settings settings) {
+  refuse_what_variants_decide(settings);
+  for (const auto& [key, by] : decided) settings.leave_to_file(key);
+  return settings;
 }
 
 class Ablation final : public Study {
  public:
   /// Collective; throws BadInput (agreed).
   Ablation(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
   std::string describe() const override { return description_; }
   /// Variant by variant, seed by seed.
   std::vector<Place> places() const override;
   std::string unit() const override { return "trainings"; }
   int ranks_of_place() const override { return all_ranks; }
   std::vector<Source> sources() const override { return sources_; }
-  std::vector<io::Variable> measures() const override { return ablation_measures(); }
   void begin(StudyRecord& record) override;
   /// Trains a variant from a seed, and measures its states.
   void measure(const Place& place, Results& to) override;
@@ -300,23 +289,25 @@ std::string Ablation::summary(const Findings& found) const {
   return text.str();
 }
 
-}  // namespace
-
-void describe_ablation(io::Description& description) {
+study::Contents Ablation::contents() {
   using namespace ablation;
-  study::describe(description, "ablation",
-                  {{axes::step, axes::depth, axes::test_sample},
-                   {loss_limit},
-                   {kind, residual, compare::norm, compare::parameters, diverged},
-                   ablation_measures()});
+  return {{axes::step, axes::depth, axes::test_sample},
+          {loss_limit},
+          {kind, residual, compare::norm, compare::parameters, ablation::diverged},
+          {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
+           test_accuracy_by_sample, norm_by_sample, drift_by_sample}};
 }
 
-std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
-  refuse_what_variants_decide(settings);
-  auto own = settings;
-  for (const auto& [key, by] : decided) own.leave_to_file(key);
-  return make_study(own, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Ablation>(s, comm); });
+}  // namespace
+
+ExperimentEntry ablation_experiment() {
+  return study_entry<Ablation>(
+      {.name = "ablation",
+       .family = "ablation",
+       .sentence = "trains Transformer and PDE with and without residual connection and normalisation",
+       .cites = "docs/model.md; arXiv 2408.09523",
+       .declare = declare_ablation},
+      without_decided);
 }
 
 }  // namespace fluxformer

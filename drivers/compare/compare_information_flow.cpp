@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `information_flow`: how the hidden states of a Transformer and of its PDE models change with depth, and how
+// similar they are.
 
 #include <sstream>
 
@@ -6,6 +7,7 @@
 #include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -17,7 +19,6 @@ class InformationFlow final : public ModelStudy {
  public:
   InformationFlow(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -44,11 +45,11 @@ InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
 
 study::Contents InformationFlow::contents() {
   using namespace states::variables;
-  return {{axes::layer_end, axes::token, example},
-          {names::tokens_x, names::tokens_y, example_labels},
-          {},
-          {norm, token_variance, dirichlet_energy, correlation, drift, step_change, example_norm, accuracy,
-           cka, cka_unrelated, cka_ceiling}};
+  return compare::with_models({{axes::layer_end, axes::token, example},
+                               {names::tokens_x, names::tokens_y, example_labels},
+                               {},
+                               {norm, token_variance, dirichlet_energy, correlation, drift, step_change,
+                                example_norm, accuracy, cka, cka_unrelated, cka_ceiling}});
 }
 
 void InformationFlow::add_axes(StudyRecord& record) {
@@ -101,27 +102,24 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   to.say(text.str());
 }
 
-}  // namespace
-
-void describe_information_flow(io::Description& description) {
-  compare::describe_comparison(description, "information_flow", InformationFlow::contents());
-}
-
 void declare_information_flow(Options& options) {
   declare_compared(options);
   declare_study_run(options, "information_flow.h5");
-  options.declare({.name = "flow.examples",
-                   .fallback = 3L,
-                   .doc = "number of samples whose states are stored token by token",
-                   .minimum = 0});
-  options.declare({.name = "flow.cka",
-                   .fallback = std::string("pooled"),
-                   .doc = "example in the alignment: the mean state of a sample, or one token",
-                   .choices = {"pooled", "tokens"}});
+  options.declare("flow.examples", 3L, "number of samples whose states are stored token by token",
+                  {.minimum = 0});
+  options.declare("flow.cka", "pooled", "example in the alignment: the mean state of a sample, or one token",
+                  {.choices = {"pooled", "tokens"}});
 }
 
-std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {
-  return make_study_of<InformationFlow>(settings, context);
+}  // namespace
+
+ExperimentEntry information_flow_experiment() {
+  return study_entry<InformationFlow>(
+      {.name = "information_flow",
+       .family = "compare",
+       .sentence = "follows the hidden states of a Transformer and of its PDE models through depth",
+       .cites = "docs/model.md; arXiv 2408.09523; arXiv 1905.00414",
+       .declare = declare_information_flow});
 }
 
 }  // namespace fluxformer

@@ -30,9 +30,8 @@ inline io::Variable after_epochs(const io::Variable& of) {
   return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");
 }
 
-/// Describes all files of an experiment that compares models read from files.
-void describe_comparison(io::Description& description, const std::string& experiment,
-                         study::Contents contents);
+/// Adds what the file of every study of models contains: their depths, and the notes above.
+study::Contents with_models(study::Contents contents);
 
 }  // namespace compare
 
@@ -76,13 +75,5 @@ class ModelStudy : public Study {
  private:
   CompareProblem problem_;
 };
-
-/// Makes an experiment of a study that is constructed from settings and communicator. Collective; throws
-/// BadInput (agreed).
-template <class OwnStudy>
-std::unique_ptr<Experiment> make_study_of(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<OwnStudy>(s, comm); });
-}
 
 }  // namespace fluxformer

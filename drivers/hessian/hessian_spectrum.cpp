@@ -1,4 +1,4 @@
-#include "drivers/hessian/hessian_spectrum.hpp"
+// `hessian_spectrum`: spectra of the Hessian of models read from files, as a whole and by block.
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +20,7 @@
 #include "drivers/compare/model_study.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
 #include "drivers/hessian/model_hessian.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
 #include "model/loss.hpp"
@@ -32,106 +33,72 @@ namespace measured = hessian::variables;
 namespace {
 
 void declare_controls_and_samples(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "models.linear",
-           .fallback = std::string(),
-           .doc = "control: HDF5 file of a Transformer trained with linear attention "
-                  "(attention.normalisation = linear); empty: none"});
-  declare({.name = "models.mlp",
-           .fallback = std::string(),
-           .doc = "control: HDF5 file of a Transformer trained without attention (equation.alpha = 0), which "
-                  "is an MLP with data.tokens = whole; empty: none"});
-  declare({.name = "data.split",
-           .fallback = std::string("test"),
-           .doc = "split that samples are drawn from; train: the first samples that the training of each "
+  options.declare("models.linear", "",
+                  "control: HDF5 file of a Transformer trained with linear attention "
+                  "(attention.normalisation = linear); empty: none");
+  options.declare("models.mlp", "",
+                  "control: HDF5 file of a Transformer trained without attention (equation.alpha = 0), which "
+                  "is an MLP with data.tokens = whole; empty: none");
+  options.declare("data.split", "test",
+                  "split that samples are drawn from; train: the first samples that the training of each "
                   "model drew (with its own run.seed)",
-           .choices = {"train", "test"}});
-  declare({.name = "mesh.ranks_token",
-           .fallback = 1L,
-           .doc = "MPI ranks that share the tokens of a sample",
-           .minimum = 1,
-           .role = Role::free});
+                  {.choices = {"train", "test"}});
+  options.declare("mesh.ranks_token", 1L, "MPI ranks that share the tokens of a sample",
+                  {.minimum = 1, .role = Role::free});
 }
 
 void declare_masked_words(Options& options) {
-  options.declare({.name = "train.masked",
-                   .fallback = 0.15,
-                   .doc =
-                       "models of masked words: fraction of the words of a text that are to be guessed; if "
-                       "not given, that of the training of the model",
-                   .minimum = 0,
-                   .maximum = 1,
-                   .above_minimum = true});
+  options.declare("train.masked", 0.15,
+                  "models of masked words: fraction of the words of a text that are to be guessed; if not "
+                  "given, that of the training of the model",
+                  {.minimum = 0, .maximum = 1, .above_minimum = true});
 }
 
 void declare_whole_spectrum(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.parts",
-           .fallback = std::vector<std::string>{"hessian", "gauss_newton"},
-           .doc = "parts of the Hessian that are analysed; functional is the difference of the other two",
-           .choices = hessian_parts,
-           .not_empty = true});
-  declare({.name = "hessian.eigenvalues",
-           .fallback = 5L,
-           .doc = "number of eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
-           .minimum = 0});
-  declare({.name = "hessian.tolerance",
-           .fallback = 1e-6,
-           .doc = "residual |H x - lambda x| / ||H|| at which an eigenvalue has converged",
-           .minimum = 1e-14,
-           .maximum = 0.1});
-  declare({.name = "hessian.probes",
-           .fallback = 4L,
-           .doc = "number of random vectors for the spectral density, the trace and the norm; 0: these are "
-                  "not computed",
-           .minimum = 0});
-  declare({.name = "hessian.steps",
-           .fallback = 30L,
-           .doc = "Lanczos steps for each random vector of the spectral density",
-           .minimum = 1});
+  options.declare("hessian.parts", std::vector<std::string>{"hessian", "gauss_newton"},
+                  "parts of the Hessian that are analysed; functional is the difference of the other two",
+                  {.choices = hessian_parts, .not_empty = true});
+  options.declare("hessian.eigenvalues", 5L,
+                  "number of eigenvalues at either end of the spectrum (Krylov-Schur); 0: none",
+                  {.minimum = 0});
+  options.declare("hessian.tolerance", 1e-6,
+                  "residual |H x - lambda x| / ||H|| at which an eigenvalue has converged",
+                  {.minimum = 1e-14, .maximum = 0.1});
+  options.declare(
+      "hessian.probes", 4L,
+      "number of random vectors for the spectral density, the trace and the norm; 0: these are not computed",
+      {.minimum = 0});
+  options.declare("hessian.steps", 30L, "Lanczos steps for each random vector of the spectral density",
+                  {.minimum = 1});
 }
 
 void declare_block_measures(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.blocks",
-           .fallback = hessian::block_kinds,
-           .doc = "kinds of blocks whose traces and norms are estimated",
-           .choices = hessian::block_kinds});
-  declare({.name = "hessian.block_probes",
-           .fallback = 0L,
-           .doc = "number of random vectors for each block, each of which takes a product with the Hessian; "
-                  "0: no blocks",
-           .minimum = 0});
-  declare({.name = "hessian.block_steps",
-           .fallback = 0L,
-           .doc = "Lanczos steps for each random vector of a block, for spectral densities of the diagonal "
+  options.declare("hessian.blocks", hessian::block_kinds,
+                  "kinds of blocks whose traces and norms are estimated", {.choices = hessian::block_kinds});
+  options.declare(
+      "hessian.block_probes", 0L,
+      "number of random vectors for each block, each of which takes a product with the Hessian; 0: no blocks",
+      {.minimum = 0});
+  options.declare("hessian.block_steps", 0L,
+                  "Lanczos steps for each random vector of a block, for spectral densities of the diagonal "
                   "blocks and the distances between them; 0: no densities",
-           .minimum = 0,
-           .when = When{"hessian.block_probes", Not{0L}}});
-  declare({.name = "hessian.block_eigenvalues",
-           .fallback = false,
-           .doc = "compute the eigenvalue of largest magnitude of each diagonal block (Krylov-Schur)"});
-  declare(
-      {.name = "hessian.exact",
-       .fallback = false,
-       .doc =
-           "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
-           "their spectra exactly, from the gradients of all outputs; takes samples x classes gradients "
-           "of one sample, and as many times the size of the model in memory, shared by the ranks; not for "
-           "models of masked words, whose outputs are too many"});
-  declare({.name = "hessian.lambda_0",
-           .fallback = 0.01,
-           .doc = "eigenvalue, relative to the root mean square of its block, at which the axis for "
+                  {.minimum = 0, .when = When{"hessian.block_probes", Not{0L}}});
+  options.declare("hessian.block_eigenvalues", false,
+                  "compute the eigenvalue of largest magnitude of each diagonal block (Krylov-Schur)");
+  options.declare("hessian.exact", false,
+                  "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
+                  "their spectra exactly, from the gradients of all outputs; takes samples x classes "
+                  "gradients of one sample, and as many times the size of the model in memory, shared by the "
+                  "ranks; not for models of masked words, whose outputs are too many");
+  options.declare("hessian.lambda_0", 0.01,
+                  "eigenvalue, relative to the root mean square of its block, at which the axis for "
                   "comparing densities turns from linear to logarithmic",
-           .minimum = 1e-12});
-  declare({.name = "hessian.broadening",
-           .fallback = 0.5,
-           .doc = "standard deviation by which the compared densities are broadened, in asinh(eigenvalue / "
-                  "lambda_0)",
-           .minimum = 1e-3});
+                  {.minimum = 1e-12});
+  options.declare(
+      "hessian.broadening", 0.5,
+      "standard deviation by which the compared densities are broadened, in asinh(eigenvalue / lambda_0)",
+      {.minimum = 1e-3});
 }
-
-}  // namespace
 
 void declare_hessian_spectrum(Options& options) {
   declare_compared(options);
@@ -143,8 +110,6 @@ void declare_hessian_spectrum(Options& options) {
   options.declare(epochs_option("hessian.epochs"));
   declare_study_run(options, "hessian.h5");
 }
-
-namespace {
 
 /// Throws BadInput: the Gauss-Newton part of this model has too many outputs to be computed exactly.
 [[noreturn]] void refuse_exact(const std::string& name, const ModelSpec& spec) {
@@ -203,8 +168,6 @@ class HessianOfModels final : public ModelStudy {
   /// Collective over `comm`; throws BadInput (agreed).
   HessianOfModels(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::string root() const override { return names::in(names::analysis, measured::group); }
-  std::vector<io::Variable> measures() const override { return contents().measures; }
   /// The sources of every study of models, and the samples that the training of a model drew.
   std::vector<Source> sources() const override;
   /// Adds the threshold of stability of the optimisers of the first seed.
@@ -290,9 +253,14 @@ study::Contents HessianOfModels::contents() {
     for (const auto& one : of_a_part)
       if (part != "gauss_newton" || !one.name.starts_with("smallest")) measures.push_back(of_part(part, one));
   for (const auto& one : exact_measures) measures.push_back(of_part("gauss_newton", one));
-  std::vector<io::Variable> coordinates{output,     eigenvalue, probe,       lanczos_step,      block_probe,
-                                        block_step, block,      other_block, axes::copied_epoch};
-  return {coordinates, {lambda_0, broadening, rough_errors}, {blocks, stability_threshold}, measures};
+  std::vector<io::Variable> coordinates{output,       eigenvalue,  measured::probe,
+                                        lanczos_step, block_probe, block_step,
+                                        block,        other_block, axes::copied_epoch};
+  return compare::with_models({coordinates,
+                               {lambda_0, broadening, rough_errors},
+                               {blocks, stability_threshold},
+                               measures,
+                               names::in(names::analysis, group)});
 }
 
 void HessianOfModels::add_axes(StudyRecord& record) {
@@ -427,20 +395,27 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   return found;
 }
 
-}  // namespace
-
-void describe_hessian_spectrum(io::Description& description) {
-  compare::describe_comparison(description, hessian::variables::group, HessianOfModels::contents());
-}
-
-std::unique_ptr<Experiment> make_hessian_spectrum(const Settings& settings, const RunContext& context) {
-  // The training of each model decides these where they are not given. The file must not hold their defaults:
-  // a run that is repeated from it would take them for what is wanted.
-  auto of_models = settings;
+/// Settings in which the training of each model decides what is minimised where it is not given. The output
+/// must not hold the defaults: a run that is repeated from it would take them for what is wanted.
+Settings as_trained(Settings settings) {
   for (const char* key :
        {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})
-    of_models.leave_to_file(key);
-  return make_study_of<HessianOfModels>(of_models, context);
+    settings.leave_to_file(key);
+  return settings;
+}
+
+}  // namespace
+
+ExperimentEntry hessian_spectrum_experiment() {
+  return study_entry<HessianOfModels>(
+      {.name = "hessian_spectrum",
+       .family = "hessian",
+       .sentence = "measures the Hessian of trained models: ends and density of its spectrum, blocks",
+       .cites = "docs/model.md; arXiv 2410.10986; arXiv 2402.16788; Stewart, SIAM J. Matrix Anal. "
+                "Appl. 23 (2002) 601; arXiv 2010.09649",
+       .declare = declare_hessian_spectrum,
+       .former = "hessian"},
+      as_trained);
 }
 
 }  // namespace fluxformer

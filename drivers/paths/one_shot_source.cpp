@@ -89,31 +89,22 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
 }
 
 void declare_one_shot(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.images",
-           .fallback = std::string("omniglot"),
-           .doc = "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
+  options.declare("paths.images", "omniglot",
+                  "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
                   "built-in digits, 2 to 5 for training, 6 and 7 for validation, 8 and 9 for the test",
-           .choices = {"omniglot", "digits"}});
-  declare({.name = "paths.foreign",
-           .fallback = std::string("digits"),
-           .doc = "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
-           .choices = {"digits", "mnist"}});
-  declare({.name = "data.directory",
-           .fallback = std::string(),
-           .doc = "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
+                  {.choices = {"omniglot", "digits"}});
+  options.declare("paths.foreign", "digits",
+                  "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
+                  {.choices = {"digits", "mnist"}});
+  options.declare("data.directory", "",
+                  "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
                   "omniglot and mnist",
-           .role = Role::free});
-  declare({.name = "paths.layers",
-           .fallback = 2L,
-           .doc = "number of layers of a network that is trained, or whose attention is random",
-           .minimum = 1,
-           .maximum = 8});
-  declare({.name = "paths.key",
-           .fallback = 32L,
-           .doc = "number of components G of a query and of a key",
-           .minimum = 1,
-           .maximum = 4096});
+                  {.role = Role::free});
+  options.declare("paths.layers", 2L,
+                  "number of layers of a network that is trained, or whose attention is random",
+                  {.minimum = 1, .maximum = 8});
+  options.declare("paths.key", 32L, "number of components G of a query and of a key",
+                  {.minimum = 1, .maximum = 4096});
 }
 
 OneShotPlan one_shot_plan_of(const Settings& settings) {

@@ -12,7 +12,6 @@
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/scaling/scaling_variables.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {

@@ -58,8 +58,9 @@ constexpr io::WholeItem begun_place{"half_way", 0, 1};
 
 class StudyExperiment final : public Experiment {
  public:
-  StudyExperiment(const Settings& settings, const RunContext& context, const MakeStudy& make)
-      : settings_(settings), context_(context), study_(make(settings_, context.comm)) {}
+  StudyExperiment(const Settings& settings, const RunContext& context, const study::Contents& contents,
+                  const MakeStudy& make)
+      : settings_(settings), context_(context), contents_(contents), study_(make(settings_, context.comm)) {}
 
   std::string describe() const override { return study_->describe(); }
   Report run() override;
@@ -98,8 +99,9 @@ class StudyExperiment final : public Experiment {
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
+  study::Contents contents_;
   std::unique_ptr<Study> study_;
-  StudyRecord record_{settings_, context_, study_->root()};
+  StudyRecord record_{settings_, context_, contents_.group};
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
@@ -109,7 +111,7 @@ class StudyExperiment final : public Experiment {
 };
 
 Findings StudyExperiment::nothing_yet() const {
-  auto variables = study_->measures();
+  auto variables = contents_.measures;
   const auto kept = study_->kept();
   variables.insert(variables.end(), kept.begin(), kept.end());
   return {record_, study_->places(), variables};
@@ -242,7 +244,7 @@ Report StudyExperiment::run() {
   frame_.begin();
   collectively(context_.comm, [&] { study_->begin(record_); });
   restart();
-  const auto measures = study_->measures();
+  const auto& measures = contents_.measures;
   std::set<std::string> groups;
   for (const auto& place : found_.places()) groups.insert(place.group);
   auto claim = frame_.claim({.datasets = (measures.size() + 8) * groups.size()});
@@ -271,8 +273,20 @@ Report StudyExperiment::run() {
 }  // namespace
 
 std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContext& context,
-                                       const MakeStudy& make) {
-  return std::make_unique<StudyExperiment>(settings, context, make);
+                                       const study::Contents& contents, const MakeStudy& make) {
+  return std::make_unique<StudyExperiment>(settings, context, contents, make);
+}
+
+ExperimentEntry study_entry(ExperimentEntry entry, study::Contents (*contents)(), const MakeStudy& make,
+                            const OwnSettings& own) {
+  if (!entry.describe)
+    entry.describe = [name = entry.name, contents](io::Description& description) {
+      study::describe(description, name, contents());
+    };
+  entry.make = [=](const Settings& settings, const RunContext& context) {
+    return make_study(own ? own(settings) : settings, context, contents(), make);
+  };
+  return entry;
 }
 
 }  // namespace fluxformer

@@ -58,7 +58,6 @@ class SomeStudy final : public Study {
   std::vector<Source> sources() const override {
     return {{.called = "paths.attention = net.h5", .digest = script_.digest}};
   }
-  std::vector<io::Variable> measures() const override { return {number, row, odd}; }
   std::vector<io::Variable> kept() const override { return {secret}; }
   void begin(StudyRecord& record) override {
     record.seeds({4, 5});
@@ -102,7 +101,6 @@ class LongStudy final : public Study {
             {.group = "softmax", .name = "seed 5", .index = {{"seed", 1}}}};
   }
   int ranks_of_place() const override { return all_ranks; }
-  std::vector<io::Variable> measures() const override { return {sum}; }
   void begin(StudyRecord& record) override { record.seeds({4, 5}); }
   void measure(const Place& place, Results& to) override {
     while (steps_ < 3) {
@@ -160,7 +158,7 @@ class Studies : public InAFolder {
     context.comm = MPI_COMM_SELF;
     context.experiment = "paths";
     context.quiet = true;
-    return make_study(settings(given), context, make)->run();
+    return make_study(settings(given), context, {.measures = {number, row, odd, sum}}, make)->run();
   }
   /// A run whose time is up after the next place.
   Report hurried() { return start({"checkpoint.restart=auto", "run.time_limit=1e-9"}); }
