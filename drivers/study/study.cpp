@@ -89,6 +89,12 @@ class StudyExperiment final : public Experiment {
   }
   /// True if there is something that a checkpoint can keep.
   bool has_results() const { return found_.count() > 0 || study_->half_way(); }
+  /// True if there is something to keep that the checkpoint beside the output does not hold. Job scripts tell by
+  /// the time of that file whether a run has got on.
+  bool has_news() const {
+    const bool beside_output = continued_.empty() || settings_.word("checkpoint.restart") == "auto";
+    return found_.count() > kept_ || study_->half_way() || (has_results() && !beside_output);
+  }
   Report stopped(const std::string& after) const {
     return frame_.stopped(after, has_results() ? "continue with --checkpoint.restart=auto"
                                                : "nothing was written; start the run again");
@@ -163,7 +169,7 @@ bool StudyExperiment::go_on(Progress& progress, double share, const std::string&
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (!stopped_ && checkpoint_due() && has_results()) checkpoint();
+  if (!stopped_ && checkpoint_due() && has_news()) checkpoint();
   return !stopped_;
 }
 
@@ -228,7 +234,7 @@ bool StudyExperiment::measure_all() {
     }
     if (!whole || (found_.count() < places.size() && frame_.asked_to_stop())) {
       progress.finish();
-      if (has_results()) checkpoint();
+      if (has_news()) checkpoint();
       return false;
     }
     if (checkpoint_due()) checkpoint();
@@ -257,7 +263,7 @@ Report StudyExperiment::run() {
       for (const auto& [name, values] : found_.of(k).results)
         if (name == variable.name) record_.add(found_.places()[k], variable, values);
   if (!study_->conclude(found_, frame_, record_)) {
-    checkpoint();
+    if (has_news()) checkpoint();
     return stopped("after all " + study_->unit());
   }
   frame_.add_seconds("measure", measuring.seconds());

@@ -251,6 +251,16 @@ TEST_F(Studies, stopped_at_the_end_keep_all_places) {
   assert_bits_of_an_undisturbed_run();
 }
 
+TEST_F(Studies, stopped_without_anything_new_leave_the_checkpoint_as_it_is) {
+  script.goes_on = false;
+  for (int time = 0; time < 2; ++time) EXPECT_EQ(continued().code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));
+  EXPECT_FALSE(exists("study.checkpoint.previous.h5"));  // it was not written again
+  std::filesystem::rename(folder_ / "study.checkpoint.h5", folder_ / "kept.h5");
+  EXPECT_EQ(start({"checkpoint.restart=" + file("kept.h5")}).code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));  // with which the run is to be continued
+}
+
 TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
   std::vector<double> taken;
   const MakeStudy make = [&](const Settings&, MPI_Comm) { return std::make_unique<LongStudy>(taken); };
