@@ -51,10 +51,11 @@ void declare_study_run(Options& options, const std::string& file) {
 
 namespace {
 
-// Items of a checkpoint beside the results: a digest for each of the sources, and whether the place after the
-// finished ones has begun.
+// Items of a checkpoint beside the results: a digest for each of the sources, whether the place after the
+// finished ones has begun, and if so, the wall time spent on it.
 constexpr const char* digests_of_sources = "sources";
 constexpr io::WholeItem begun_place{"half_way", 0, 1};
+constexpr io::RealItem seconds_in_place{"half_way_seconds", 0};
 
 class StudyExperiment final : public Experiment {
  public:
@@ -109,9 +110,11 @@ class StudyExperiment final : public Experiment {
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
-  std::size_t kept_ = 0;   // finished places in the last checkpoint
-  bool stopped_ = false;   // within a place
-  std::string continued_;  // path of the checkpoint; empty if there was none
+  std::size_t kept_ = 0;       // finished places in the last checkpoint
+  Stopwatch in_place_;         // since this run has begun the present place, or gone on with it
+  double seconds_before_ = 0;  // spent on that place by earlier runs
+  bool stopped_ = false;       // within a place
+  std::string continued_;      // path of the checkpoint; empty if there was none
 };
 
 Findings StudyExperiment::nothing_yet() const {
@@ -144,6 +147,7 @@ void StudyExperiment::restart() {
     if (found_.count() == found_.places().size())
       throw BadInput(from->called() + ": is half way beyond its last place");
     study_->load(found_.places()[found_.count()], *from);
+    seconds_before_ = from->real(seconds_in_place);
   }
   kept_ = found_.count();
   continued_ = from->path();
@@ -159,7 +163,12 @@ void StudyExperiment::checkpoint(bool within) {
   found_.save(file);
   const bool begun = within && study_->half_way();
   file.put(begun_place, begun ? 1L : 0L);
-  if (begun) study_->save(file);
+  if (begun) {
+    double seconds = seconds_before_ + in_place_.seconds();
+    broadcast_numbers({&seconds, 1}, 0, context_.comm);  // clocks differ
+    file.put(seconds_in_place, seconds);
+    study_->save(file);
+  }
   file.commit();
   kept_ = found_.count();
   frame_.add_seconds("output", watch.seconds());
@@ -181,16 +190,16 @@ bool StudyExperiment::advance(Progress& progress) {
                     count = std::min(left, static_cast<std::size_t>(ranks / together));
   const auto here = static_cast<std::size_t>(rank / together);
   Found mine;
+  in_place_ = {};
   const auto measure = [&] {
     if (here >= count) return;
-    const Stopwatch watch;
     const auto& place = found_.places()[first + here];
     Results::GoOn within;
     if (by_all) within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
     Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
-    mine.seconds = watch.seconds();
+    mine.seconds = seconds_before_ + in_place_.seconds();
   };
   if (by_all) {
     measure();  // all ranks throw, or none
@@ -209,6 +218,7 @@ bool StudyExperiment::advance(Progress& progress) {
   }
   if (stopped_) return false;
   found_.share(context_.comm, count, together, mine);
+  seconds_before_ = 0;
   return true;
 }
 

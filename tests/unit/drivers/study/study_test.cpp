@@ -272,7 +272,13 @@ TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
     EXPECT_EQ(report.code, ExitCode::stopped);
     EXPECT_THAT(report.summary, HasSubstr(place));
   }
+  const double before = io::CheckpointReader(MPI_COMM_SELF, io::checkpoint_path(file("study.h5")))
+                            .real(io::RealItem{"half_way_seconds"});
+  EXPECT_GT(before, 0);
   EXPECT_EQ(next().code, ExitCode::done);
+  const auto seconds =
+      io::ArchiveReader(MPI_COMM_SELF, file("study.h5")).array("/analysis/paths/softmax/seconds");
+  EXPECT_GT(seconds.values[1], before);                  // of all three runs that measured it
   EXPECT_THAT(taken, ElementsAre(1, 2, 3, 11, 12, 13));  // no step was taken twice
   EXPECT_EQ(start({"output.file=" + file("whole.h5")}, make).code, ExitCode::done);
   EXPECT_EQ(bits(file("study.h5"), "sum"), bits(file("whole.h5"), "sum"));
