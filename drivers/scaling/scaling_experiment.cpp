@@ -1,6 +1,7 @@
 #include "drivers/scaling/scaling_experiment.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -68,7 +69,8 @@ void declare_scaling(Options& options) {
 
 namespace {
 
-const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a checkpoint"};
+const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a checkpoint"},
+    timed_on{"timed_on", {"extent_2"}, "", "ranks, and steps of a repetition"};
 
 /// One place: all repetitions, since steps follow each other.
 class Scaling final : public Study {
@@ -84,7 +86,7 @@ class Scaling final : public Study {
   std::string unit() const override { return "workloads"; }
   int ranks_of_place() const override { return all_ranks; }
   std::vector<io::Variable> measures() const override { return {}; }
-  std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes}; }
+  std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes, timed_on}; }
   void begin(StudyRecord&) override {}
   /// Times the repetitions that are left, after untimed steps.
   void measure(const Place& place, Results& to) override;
@@ -175,9 +177,12 @@ void Scaling::measure(const Place&, Results& to) {
                    " steps: raise evolve.time, or reduce scaling.steps or scaling.repetitions");
   to.put(repetitions(), timed_.packed());
   to.put(checkpoint_bytes, {timed_.checkpoint_bytes()});
+  to.put(timed_on, {static_cast<double>(mpi::size(comm_)), static_cast<double>(plan_.steps)});
 }
 
 bool Scaling::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
+  const auto& then = found.at(0, timed_on);  // perhaps by an earlier run
+  timed_.require_same(std::lround(then[0]), std::lround(then[1]), "the checkpoint");
   timed_.unpack(found.at(0, repetitions()));
   timed_.set_checkpoint_bytes(found.at(0, checkpoint_bytes).front());
   timed_.measure_machine();

@@ -207,11 +207,15 @@ void ScalingRecord::save(io::CheckpointWriter& file) const {
   file.put(repetitions_so_far, packed());
 }
 
-void ScalingRecord::load(const io::CheckpointReader& file) {
-  const long ranks = file.integer(ranks_then), steps = file.integer(steps_then);
+void ScalingRecord::require_same(long ranks, long steps, const std::string& file) const {
   if (ranks != mpi::size(comm_) || steps != plan_.steps)
-    throw BadInput(file.called() + ": was timed on " + std::to_string(ranks) +
+    throw BadInput(file + ": was timed on " + std::to_string(ranks) +
                    " rank(s), with scaling.steps = " + std::to_string(steps) + "; times do not mix");
+}
+
+void ScalingRecord::load(const io::CheckpointReader& file) {
+  const long ranks = file.integer(ranks_then);
+  require_same(ranks, file.integer(steps_then), file.called());
   unpack(file.rows(repetitions_so_far, numbers_of_repetition * ranks));
   // The deck may ask for fewer by now.
   const auto wanted = static_cast<std::size_t>(plan_.repetitions);

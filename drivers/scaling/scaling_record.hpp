@@ -60,6 +60,8 @@ class ScalingRecord {
   /// A summary of a few lines.
   std::string summary() const;
 
+  /// Throws BadInput, beginning with the name of a file, for repetitions of another number of ranks or steps.
+  void require_same(long ranks, long steps, const std::string& file) const;
   /// Writes and reads the repetitions so far. BadInput for those of another number of ranks or steps.
   /// Collective.
   void save(io::CheckpointWriter& file) const;

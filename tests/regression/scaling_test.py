@@ -249,6 +249,15 @@ class Restart(ScalingTest, HeldBackTest):
         self.assertEqual(end.code, 0, end)
         self.assertEqual(self.open("out.h5")["scaling/step_seconds"].shape, (3,))
 
+    def test_times_of_other_steps_or_ranks_do_not_mix_with_those_of_a_study_that_was_timed_to_its_end(self):
+        run = ("scaling", "evolve.ini", "--output.file=out.h5", "--output.overwrite=true", "--scaling.machine=false", "--checkpoint.every=1e-6")
+        end = self.run_program(*run, "--scaling.repetitions=4")
+        self.assertEqual(end.code, 0, end)
+        again = (*run, "--checkpoint.restart=auto")
+        self.assert_refused(self.run_program(*again, "--scaling.repetitions=4", "--scaling.steps=1"), "times do not mix")
+        # As many numbers as four repetitions of one rank.
+        self.assert_refused(self.run_program(*again, "--scaling.repetitions=2", ranks=2), "times do not mix")
+
 
 if __name__ == "__main__":
     unittest.main()
