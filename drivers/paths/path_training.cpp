@@ -84,6 +84,7 @@ class PathTraining final : public Study {
   std::vector<Place> places() const override;
   std::string unit() const override { return "seeds"; }
   int ranks_of_place() const override { return all_ranks; }
+  std::vector<Source> sources() const override { return source_.sources(); }
   std::string root() const override { return names::in(names::analysis, stored::group); }
   std::vector<io::Variable> measures() const override { return learner_variables(); }
   void begin(StudyRecord& record) override;
