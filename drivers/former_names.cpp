@@ -15,7 +15,7 @@ namespace {
 /// One of the experiments that had a name together, and its keys.
 struct FormerStudy {
   explicit FormerStudy(const ExperimentEntry& of) : entry(&of), options(of.declare) {}
-  /// What it was called: what follows the former name in its own, "blocks" of hessian_blocks.
+  /// The study that it was: what follows the former name in its own, "blocks" of hessian_blocks.
   std::string study() const { return entry->name.substr(entry->former.size() + 1); }
   /// True for a key that it has, and for any of PETSc.
   bool has(const std::string& key) const { return key.starts_with("petsc.") || options.find(key) != nullptr; }

@@ -58,7 +58,7 @@ class OneShotSource {
   const std::string& name() const { return name_; }
   /// Attention of a seed: read from a file, or random.
   paths::FrozenAttention attention(long seed) const;
-  /// What results depend on beside the settings: images that may come from files, and the weights of all seeds.
+  /// The images, which may come from files, and the weights of all seeds if they were read.
   /// Not collective: the same on ranks that have read the same files.
   std::vector<Study::Source> sources() const;
   /// Trained network of a seed; null if attention is random.
