@@ -314,6 +314,29 @@ TEST_F(Studies, refuse_the_places_of_another_problem) {
   EXPECT_THAT(refusal({}), HasSubstr("its 4 points are more than the 2"));
 }
 
+TEST_F(Studies, refuse_results_that_their_places_do_not_have) {
+  const auto refusal = [&](long points, const std::string& results, const std::vector<double>& numbers,
+                           long half_way = 0) {
+    io::CheckpointWriter made(MPI_COMM_SELF, file("study.h5"));
+    made.put("settings", settings().resolved());
+    made.put("sources", "7\n");
+    made.put(io::WholeItem{"points"}, points);
+    made.put("results", results);
+    made.put("words", "");
+    made.put(io::NumbersItem{"numbers"}, numbers);
+    made.put(io::NumbersItem{"seconds"}, std::vector<double>(static_cast<std::size_t>(points)));
+    made.put(io::WholeItem{"half_way"}, half_way);
+    made.commit();
+    return complaint<BadInput>([&] { continued(); });
+  };
+  EXPECT_THAT(refusal(1, "0 number 2\n", {1, 2}),
+              HasSubstr("number of seed 0, width 0: its results are not"));
+  EXPECT_THAT(refusal(1, "0 numbers 1\n", {1}), HasSubstr("numbers: its results are not"));
+  EXPECT_THAT(refusal(1, "1 number 1\n", {1}), HasSubstr("number: its results are not"));
+  EXPECT_THAT(refusal(6, "", {}, 1), HasSubstr("half way beyond its last place"));
+  EXPECT_THAT(script.asked, testing::IsEmpty());
+}
+
 TEST(ResultsOfAPlace, are_refused_when_they_are_put_in_and_not_at_the_end) {
   const Settings none(std::make_shared<const Options>([](Options&) {}), "", {});
   const RunContext context;
