@@ -7,6 +7,7 @@
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
 #include "io/digest.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 
@@ -73,7 +74,8 @@ std::vector<Place> ModelStudy::places() const {
 std::vector<Study::Source> ModelStudy::sources() const {
   const auto& models = problem_.models();
   const auto digest = [](const Parameters& parameters) {
-    return io::digest_of(parameters.values.data(), std::ssize(parameters.values));
+    return digest_of(parameters.spec) +
+           io::digest_of(parameters.values.data(), std::ssize(parameters.values));
   };
   std::vector<Source> all;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)

@@ -1,8 +1,10 @@
 #include "drivers/paths/one_shot_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "analysis/paths/one_shot_task.hpp"
@@ -41,6 +43,25 @@ LearnerShape shape_of(const io::ArchiveReader& file) {
           .heads = size(projections[3]),
           .key = size(projections[4])};
 }
+
+/// The digest of numbers that come one after the other.
+struct Digest {
+  void add(std::span<const double> numbers) {
+    sum += io::digest_of(numbers.data(), std::ssize(numbers), place);
+    place += std::ssize(numbers);
+  }
+  void add(const OneShotPool& pool) {
+    std::array<double, data::image_pixels> ink;
+    for (std::size_t one = 0; one < pool.classes(); ++one)
+      for (std::size_t drawing = 0; drawing < pool.drawings(one); ++drawing) {
+        pool.ink(one, drawing, ink.data());
+        add(ink);
+      }
+  }
+
+  std::uint64_t sum = 0;
+  Index place = 0;
+};
 
 /// Throws BadInput if sizes given in the deck differ from those of the file.
 void require_same_sizes(const OneShotPlan& plan, const LearnerShape& shape) {
@@ -135,7 +156,10 @@ OneShotPlan one_shot_plan_with_attention(const Settings& settings) {
 
 OneShotSource::OneShotSource(const OneShotPlan& plan, const std::vector<long>& seeds)
     : pools_(one_shot_pools(plan.images, plan.foreign, plan.directory, plan.images_seed)),
-      random_(plan.random) {
+      random_(plan.random),
+      images_(plan.images),
+      foreign_(plan.foreign),
+      attention_(plan.attention) {
   if (!plan.attention.empty())
     trained_ = read_trained_paths(plan.attention, "paths.attention = ", plan.images, seeds);
   if (!trained_.empty()) require_same_sizes(plan, trained_.begin()->second.shape);
@@ -144,13 +168,15 @@ OneShotSource::OneShotSource(const OneShotPlan& plan, const std::vector<long>& s
   name_ = "one-shot " + plan.images + ", " + (trained_.empty() ? "random" : "trained") + " attention";
 }
 
-std::uint64_t OneShotSource::digest() const {
-  std::uint64_t sum = 0, place = 0;
-  for (const auto& [seed, one] : trained_) {
-    sum += io::digest_of(one.weights.data(), one.weights.size(), place);
-    place += one.weights.size();
-  }
-  return sum;
+std::vector<Study::Source> OneShotSource::sources() const {
+  Digest images, foreign, weights;
+  for (const auto* pool : {&pools_.training, &pools_.validation, &pools_.test}) images.add(*pool);
+  foreign.add(pools_.foreign);
+  for (const auto& [seed, one] : trained_) weights.add(one.weights);
+  std::vector<Study::Source> all{{.called = "paths.images = " + images_, .digest = images.sum},
+                                 {.called = "paths.foreign = " + foreign_, .digest = foreign.sum}};
+  if (!trained_.empty()) all.push_back({.called = "paths.attention = " + attention_, .digest = weights.sum});
+  return all;
 }
 
 const TrainedPaths* OneShotSource::trained(long seed) const {

@@ -90,6 +90,7 @@ class PathTraining final : public Study {
   std::vector<Place> places() const override;
   std::string unit() const override { return "seeds"; }
   int ranks_of_place() const override { return all_ranks; }
+  std::vector<Source> sources() const override { return source_.sources(); }
   void begin(StudyRecord& record) override;
   /// Trains the network of a seed and evaluates its best weights.
   void measure(const Place& place, Results& to) override;

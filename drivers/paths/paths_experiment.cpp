@@ -192,8 +192,7 @@ class AttentionPaths final : public Study {
   }
   std::vector<Place> places() const override;
   int ranks_of_place() const override { return mpi::size(together_); }
-  /// The file of paths.attention.
-  std::vector<Source> sources() const override;
+  std::vector<Source> sources() const override { return tasks_.sources(); }
   std::vector<io::Variable> kept() const override {
     return chains_ ? chains_->kept() : std::vector<io::Variable>{};
   }
@@ -204,7 +203,6 @@ class AttentionPaths final : public Study {
 
  private:
   Communicator together_;
-  std::string attention_;  // "paths.attention = ..." of a one-shot task
   PathTasks tasks_;
   TheoryPoints theory_;
   std::optional<ChainPoints> chains_;
@@ -215,8 +213,6 @@ AttentionPaths::AttentionPaths(AttentionPathsPlan plan, Communicator together)
     : together_(std::move(together)),
       tasks_(std::move(plan.task), together_),
       theory_(std::move(plan.theory), tasks_) {
-  if (const auto* const one_shot = tasks_.one_shot())
-    attention_ = "paths.attention = " + (one_shot->attention.empty() ? "random" : one_shot->attention);
   if (plan.sampler) chains_.emplace(std::move(*plan.sampler), tasks_, theory_);
   if (plan.random_orders)
     pruned_.emplace(*plan.random_orders, tasks_,
@@ -238,11 +234,6 @@ std::vector<Place> AttentionPaths::places() const {
   const auto further = chains_ ? chains_->places() : pruned_ ? pruned_->places() : std::vector<Place>{};
   all.insert(all.end(), further.begin(), further.end());
   return all;
-}
-
-std::vector<Study::Source> AttentionPaths::sources() const {
-  if (attention_.empty()) return {};
-  return {{.called = attention_, .digest = tasks_.attention_digest()}};
 }
 
 void AttentionPaths::begin(StudyRecord& record) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "base/mpi.hpp"
 #include "base/phases.hpp"
@@ -13,6 +14,7 @@
 #include "drivers/scaling/scaling_record.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_options.hpp"
+#include "io/digest.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 
@@ -61,12 +63,15 @@ class Scaling final : public Study {
   Scaling(const Settings& settings, MPI_Comm comm)
       : plan_(scaling_plan_of(settings)),
         comm_(comm),
-        workload_(make_workload(scaled(settings, mpi::size(comm)), comm)) {}
+        workload_(make_workload(scaled(settings, mpi::size(comm)), comm)),
+        schedule_(plan_.workload == "train" ? settings.word("train.pipeline") : std::string()) {}
   std::string describe() const override;
   std::vector<Place> places() const override { return {{.group = "", .name = "all repetitions"}}; }
   std::string unit() const override { return "workloads"; }
   int ranks_of_place() const override { return all_ranks; }
   std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes}; }
+  /// The layout of the ranks and the length of a repetition: times of others do not mix with these.
+  std::vector<Source> sources() const override;
   void begin(StudyRecord&) override {}
   /// Times the repetitions that are left, after untimed steps.
   void measure(const Place& place, Results& to) override;
@@ -95,6 +100,7 @@ class Scaling final : public Study {
   ScalingPlan plan_;
   MPI_Comm comm_;
   std::unique_ptr<ScalingWorkload> workload_;
+  std::string schedule_;  // train.pipeline
   ScalingRecord timed_{plan_, comm_, *workload_};
   bool timing_ = false;  ///< true while the place is measured
 };
@@ -102,6 +108,16 @@ class Scaling final : public Study {
 std::string Scaling::describe() const {
   return workload_->describe() + "\n" + plan_.mode + " scaling over " + plan_.over + ": " +
          std::to_string(plan_.repetitions) + " times " + std::to_string(plan_.steps) + " steps";
+}
+
+std::vector<Study::Source> Scaling::sources() const {
+  const auto size = workload_->size();
+  std::ostringstream way;
+  way << "the timing by steps of " << plan_.steps << " on " << mpi::size(comm_) << " rank(s), "
+      << size.ranks_depth << " over depth, " << size.ranks_token << " over tokens, " << size.groups
+      << " over samples";
+  if (!schedule_.empty()) way << ", " << size.micro_batches << " micro-batch(es), " << schedule_;
+  return {{.called = way.str(), .digest = io::digest_of(way.str())}};
 }
 
 void Scaling::begin_repetition() const {

@@ -120,8 +120,7 @@ class ScalingRecord {
   /// A summary of a few lines.
   std::string summary() const;
 
-  /// Writes and reads the repetitions so far. BadInput for those of another number of ranks or steps.
-  /// Collective.
+  /// Writes and reads the repetitions so far, on as many ranks. Collective.
   void save(io::CheckpointWriter& file) const;
   void load(const io::CheckpointReader& file);
 

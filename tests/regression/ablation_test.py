@@ -311,7 +311,7 @@ class Ends(AblationTest, HeldBackTest):
             images.write(bytes(28 * 28))
         for ranks in (1, 2):
             self.assert_refused(self.run_program(*run, "--checkpoint.restart=auto", ranks=ranks), "out.checkpoint.h5",
-                                "data.set = mnist is no longer the file or data")
+                                "data.set = mnist is no longer what")
 
     def assert_same_numbers_of_files(self, one, other):
         first, second = self.open(one)["analysis/ablation"], self.open(other)["analysis/ablation"]

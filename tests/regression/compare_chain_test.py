@@ -24,17 +24,12 @@ except ImportError as missing:
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from described import experiments_of  # noqa: E402
 from held_back import HeldBackTest  # noqa: E402
 from processes import kill_all, members  # noqa: E402 (the folder is put on the path first)
 from program import BINARY, ENVIRONMENT, FULL_TIER, MPIEXEC, ROOT, TIMEOUT, command  # noqa: E402
 
 KINDS = ("transformer", "pde", "normed", "distilled")
-
-
-def experiments_of(folder):
-    """The comparisons that have a deck in a folder of input/."""
-    return [name for path in glob.glob(os.path.join(ROOT, "input", folder, "*.ini"))
-            if (name := os.path.basename(path)[:-4]) not in (*KINDS, "linear", "mlp", "evolve")]
 
 
 EXPERIMENTS = experiments_of("compare")

@@ -246,10 +246,20 @@ class Restart(ScalingRuns, HeldBackTest):
         with h5py.File(self.path("out.checkpoint.h5")) as file:
             self.assertEqual(file["state/repetitions"].size, 20)  # one repetition of one rank: 6 phases x 3 numbers, and 2
         other = self.run_program(*run, "--checkpoint.restart=auto", ranks=2)
-        self.assert_refused(other, "times do not mix")
+        self.assert_refused(other, "the timing by steps of", "on 2 rank(s)", "is no longer what")
         end = self.run_program(*run, "--checkpoint.restart=auto")
         self.assertEqual(end.code, 0, end)
         self.assertEqual(self.open("out.h5")["scaling/step_seconds"].shape, (3,))
+
+    def test_times_of_other_steps_or_ranks_do_not_mix_with_those_of_a_study_that_was_timed_to_its_end(self):
+        run = ("scaling", "evolve.ini", "--output.file=out.h5", "--output.overwrite=true", "--scaling.machine=false", "--checkpoint.every=1e-6")
+        end = self.run_program(*run, "--scaling.repetitions=4")
+        self.assertEqual(end.code, 0, end)
+        # In the second case as many numbers as four repetitions of one rank.
+        for ranks, more in ((1, ("--scaling.repetitions=4", "--scaling.steps=1")), (2, ("--scaling.repetitions=2",))):
+            end = self.run_program(*run, "--quiet", "--checkpoint.restart=auto", *more, ranks=ranks)
+            self.assertEqual(end.code, 2, end)
+            self.assertIn("is no longer what", end.messages[-1])
 
 
 if __name__ == "__main__":

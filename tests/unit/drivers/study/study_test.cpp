@@ -249,6 +249,16 @@ TEST_F(Studies, stopped_at_the_end_keep_all_places) {
   assert_bits_of_an_undisturbed_run();
 }
 
+TEST_F(Studies, stopped_without_anything_new_leave_the_checkpoint_as_it_is) {
+  script.goes_on = false;
+  for (int time = 0; time < 2; ++time) EXPECT_EQ(continued().code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));
+  EXPECT_FALSE(exists("study.checkpoint.previous.h5"));  // it was not written again
+  std::filesystem::rename(folder_ / "study.checkpoint.h5", folder_ / "kept.h5");
+  EXPECT_EQ(start({"checkpoint.restart=" + file("kept.h5")}).code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));  // with which the run is to be continued
+}
+
 TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
   std::vector<double> taken;
   const MakeStudy make = [&](const Settings&, MPI_Comm) { return std::make_unique<LongStudy>(taken); };
@@ -260,7 +270,13 @@ TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
     EXPECT_EQ(report.code, ExitCode::stopped);
     EXPECT_THAT(report.summary, HasSubstr(place));
   }
+  const double before = io::CheckpointReader(MPI_COMM_SELF, io::checkpoint_path(file("study.h5")))
+                            .real(io::RealItem{"half_way_seconds"});
+  EXPECT_GT(before, 0);
   EXPECT_EQ(next().code, ExitCode::done);
+  const auto seconds =
+      io::ArchiveReader(MPI_COMM_SELF, file("study.h5")).array("/analysis/paths/softmax/seconds");
+  EXPECT_GT(seconds.values[1], before);                  // of all three runs that measured it
   EXPECT_THAT(taken, ElementsAre(1, 2, 3, 11, 12, 13));  // no step was taken twice
   EXPECT_EQ(start({"output.file=" + file("whole.h5")}, make).code, ExitCode::done);
   EXPECT_EQ(bits(file("study.h5"), "sum"), bits(file("whole.h5"), "sum"));
@@ -291,9 +307,32 @@ TEST_F(Studies, refuse_the_places_of_another_problem) {
   };
   EXPECT_THAT(refusal({"paths.width=4"}), AllOf(HasSubstr("paths.width = 4"), HasSubstr("made with 3")));
   script.digest = 8;
-  EXPECT_THAT(refusal({}), AllOf(HasSubstr("paths.attention = net.h5"), HasSubstr("is no longer the file")));
+  EXPECT_THAT(refusal({}), AllOf(HasSubstr("paths.attention = net.h5"), HasSubstr("is no longer what")));
   script = {.widths = {10}};
   EXPECT_THAT(refusal({}), HasSubstr("its 4 points are more than the 2"));
+}
+
+TEST_F(Studies, refuse_results_that_their_places_do_not_have) {
+  const auto refusal = [&](long points, const std::string& results, const std::vector<double>& numbers,
+                           long half_way = 0) {
+    io::CheckpointWriter made(MPI_COMM_SELF, file("study.h5"));
+    made.put("settings", settings().resolved());
+    made.put("sources", "7\n");
+    made.put(io::WholeItem{"points"}, points);
+    made.put("results", results);
+    made.put("words", "");
+    made.put(io::NumbersItem{"numbers"}, numbers);
+    made.put(io::NumbersItem{"seconds"}, std::vector<double>(static_cast<std::size_t>(points)));
+    made.put(io::WholeItem{"half_way"}, half_way);
+    made.commit();
+    return complaint<BadInput>([&] { continued(); });
+  };
+  EXPECT_THAT(refusal(1, "0 number 2\n", {1, 2}),
+              HasSubstr("number of seed 0, width 0: its results are not"));
+  EXPECT_THAT(refusal(1, "0 numbers 1\n", {1}), HasSubstr("numbers: its results are not"));
+  EXPECT_THAT(refusal(1, "1 number 1\n", {1}), HasSubstr("number: its results are not"));
+  EXPECT_THAT(refusal(6, "", {}, 1), HasSubstr("half way beyond its last place"));
+  EXPECT_THAT(script.asked, testing::IsEmpty());
 }
 
 TEST(ResultsOfAPlace, are_refused_when_they_are_put_in_and_not_at_the_end) {
