@@ -6,7 +6,6 @@
 #include <Eigen/SVD>
 #include <algorithm>
 #include <limits>
-#include <memory>
 
 namespace fluxformer {
 
@@ -20,37 +19,19 @@ SymmetricEigen symmetric_eigen(const MatrixXd& a, int what) {
   return result;
 }
 
-namespace {
-
-// Eigen 3.4 makes members of its SVDs anew in place, and frees them twice if memory is missing meanwhile. A
-// decomposition that fails is therefore left undestroyed: the run ends for want of memory anyway.
-template <class Svd>
-std::unique_ptr<const Svd> svd_of(const MatrixXd& a, unsigned wanted) {
-  auto svd = std::make_unique<Svd>();
-  try {
-    svd->compute(a, wanted);
-  } catch (...) {
-    static_cast<void>(svd.release());
-    throw;
-  }
-  return svd;
-}
-
-}  // namespace
-
 LeftSvd left_svd(const MatrixXd& a) {
   if (!a.allFinite()) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     return {VectorXd::Constant(a.rows(), nan), MatrixXd::Constant(a.rows(), a.rows(), nan)};
   }
-  const auto svd = svd_of<Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner>>(a, Eigen::ComputeFullU);
-  return {svd->singularValues(), svd->matrixU()};
+  const Eigen::JacobiSVD<MatrixXd, Eigen::NoQRPreconditioner> svd(a, Eigen::ComputeFullU);
+  return {svd.singularValues(), svd.matrixU()};
 }
 
 VectorXd singular_values_of(const MatrixXd& a) {
   if (!a.allFinite())  // Eigen would leave the values uninitialised
     return VectorXd::Constant(std::min(a.rows(), a.cols()), std::numeric_limits<double>::quiet_NaN());
-  return svd_of<Eigen::BDCSVD<MatrixXd>>(a, 0)->singularValues();
+  return Eigen::BDCSVD<MatrixXd>(a).singularValues();
 }
 
 ThinQr thin_qr(const MatrixXd& a) {
