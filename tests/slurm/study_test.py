@@ -73,7 +73,7 @@ def interrupt():
     hold.let_go()
     site.until(lambda: site.job(job)["JobState"] == "PENDING" and site.job(job)["Restarts"] == "1", "the restart")
     others = [site.job(jobs[name])["JobState"] for name in ("digits_attention", "report")]
-    site.told("scontrol", "update", "JobId=" + job, "StartTime=now+2")
+    site.told("scontrol", "update", "JobId=" + job, "StartTime=now+8")
     return others
 
 

@@ -312,27 +312,53 @@ TEST_F(Studies, refuse_the_places_of_another_problem) {
   EXPECT_THAT(refusal({}), HasSubstr("its 4 points are more than the 2"));
 }
 
-TEST_F(Studies, refuse_results_that_their_places_do_not_have) {
-  const auto refusal = [&](long points, const std::string& results, const std::vector<double>& numbers,
-                           long half_way = 0) {
+class HandMadeCheckpoints : public Studies {
+ protected:
+  /// A checkpoint of the study with these contents.
+  struct Contents {
+    long points = 0;
+    std::string results = {};
+    std::vector<double> numbers = {};
+    long half_way = 0;
+    std::string experiment = "paths";
+  };
+  void make(const Contents& contents) {
     io::CheckpointWriter made(MPI_COMM_SELF, file("study.h5"));
     made.put("settings", settings().resolved());
+    made.put("experiment", contents.experiment);
+    made.put("git_revision", "0123abc");
     made.put("sources", "7\n");
-    made.put(io::WholeItem{"points"}, points);
-    made.put("results", results);
+    made.put(io::WholeItem{"points"}, contents.points);
+    made.put("results", contents.results);
     made.put("words", "");
-    made.put(io::NumbersItem{"numbers"}, numbers);
-    made.put(io::NumbersItem{"seconds"}, std::vector<double>(static_cast<std::size_t>(points)));
-    made.put(io::WholeItem{"half_way"}, half_way);
+    made.put(io::NumbersItem{"numbers"}, contents.numbers);
+    made.put(io::NumbersItem{"seconds"}, std::vector<double>(static_cast<std::size_t>(contents.points)));
+    made.put(io::WholeItem{"half_way"}, contents.half_way);
     made.commit();
+  }
+  std::string refusal(const Contents& contents) {
+    make(contents);
     return complaint<BadInput>([&] { continued(); });
-  };
-  EXPECT_THAT(refusal(1, "0 number 2\n", {1, 2}),
+  }
+};
+
+TEST_F(HandMadeCheckpoints, are_refused_for_results_that_their_places_do_not_have) {
+  EXPECT_THAT(refusal({1, "0 number 2\n", {1, 2}}),
               HasSubstr("number of seed 0, width 0: its results are not"));
-  EXPECT_THAT(refusal(1, "0 numbers 1\n", {1}), HasSubstr("numbers: its results are not"));
-  EXPECT_THAT(refusal(1, "1 number 1\n", {1}), HasSubstr("number: its results are not"));
-  EXPECT_THAT(refusal(6, "", {}, 1), HasSubstr("half way beyond its last place"));
+  EXPECT_THAT(refusal({1, "0 numbers 1\n", {1}}), HasSubstr("numbers: its results are not"));
+  EXPECT_THAT(refusal({1, "1 number 1\n", {1}}), HasSubstr("number: its results are not"));
+  EXPECT_THAT(refusal({.points = 6, .half_way = 1}), HasSubstr("half way beyond its last place"));
+  EXPECT_THAT(refusal({.experiment = "pruning"}), HasSubstr("is a checkpoint of pruning, not of paths"));
   EXPECT_THAT(script.asked, testing::IsEmpty());
+}
+
+TEST_F(HandMadeCheckpoints, of_another_revision_are_continued_which_is_said) {
+  make({});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(continued().code, ExitCode::done);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("after 0 points, computed by revision 0123abc"));
+  assert_bits_of_an_undisturbed_run();
 }
 
 TEST(ResultsOfAPlace, are_refused_when_they_are_put_in_and_not_at_the_end) {
