@@ -18,6 +18,7 @@ namespace fluxformer {
 /// The keys train.loss, .label_smoothing, .smoothness, .coefficients and .masked. Those that were not given are
 /// decided by the training of a model; their values are for a model of unknown origin.
 struct MinimisedPlan {
+  /// A key of the objective: its name, its value, and whether it was given.
   template <class Value>
   struct Key {
     std::string name = {};
