@@ -74,6 +74,8 @@ struct AsInFiles {
     put(name, io::AttributeValue(value));
   }
 };
+template <class Put>
+AsInFiles(Put) -> AsInFiles<Put>;
 
 /// Reads attributes into members. A missing attribute leaves its member as it is.
 struct ReadAttribute {
