@@ -6,8 +6,8 @@
 #           all: what continuous integration runs            full: before a piece of work is called done
 #
 #   build   release build with all tests (build/)            the same
-#   ctest   every test without the label `full`: units,      all tests: also MPI claims on 4 and 6 ranks, campaigns of kills and
-#           convergence, regression, slurm, MPI claims       of mutated inputs, what builds again (tests/CMakeLists.txt says
+#   ctest   every test without the label `full`: units,      all tests: also MPI claims on 4 and 6 ranks, campaigns, chains of
+#           convergence, regression, slurm, MPI claims       jobs, all figures, what builds again (tests/CMakeLists.txt says
 #           on 1, 2 and 3 ranks (4 where a claim needs       which and why)
 #           a grid of 2 x 2)
 #   lint    shellcheck, comments of headers (doxygen),       clang-tidy over everything; when it has passed, tests/tidy-base

@@ -6,10 +6,12 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.hpp"
@@ -17,15 +19,14 @@
 #include "base/options.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
-#include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/describe.hpp"
 #include "drivers/former_names.hpp"
 #include "drivers/registry.hpp"
+#include "io/layout.hpp"
 
 namespace fluxformer {
 
@@ -125,6 +126,49 @@ std::string help_of(const std::string& name) {
     text += (one == called.front() ? "" : "\n") + ("fluxformer " + one->name) + ": " + one->sentence +
             "\n\n" + options_help(Options(one->declare));
   return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json key_of(const Option& option) {
+  constexpr const char* types[] = {"flag",         "whole number",          "number",
+                                   "word",         "list of whole numbers", "list of numbers",
+                                   "list of words"};  // in the order of OptionValue
+  static_assert(std::size(types) == std::variant_size_v<OptionValue>);
+  constexpr const char* roles[] = {"run",    "model", "data",
+                                   "output", "free",  "permission"};  // in the order of Role
+  Json key{{"name", option.name}, {"type", types[option.fallback.index()]}, {"sentence", option.doc}};
+  std::visit([&](const auto& value) { key["default"] = value; }, option.fallback);
+  if (!option.unit.empty()) key["unit"] = option.unit;
+  if (std::isfinite(option.minimum)) key[option.above_minimum ? "above" : "minimum"] = option.minimum;
+  if (std::isfinite(option.maximum)) key["maximum"] = option.maximum;
+  if (!option.choices.empty()) key["choices"] = option.choices;
+  if (option.not_empty) key["not_empty"] = true;
+  key["role"] = roles[static_cast<std::size_t>(option.role)];
+  if (!option.when.clauses.empty()) key["when"] = option.when.text();
+  return key;
+}
+
+Json experiment_of(const ExperimentEntry& entry) {
+  const Options options(entry.declare);
+  io::Description files;
+  entry.describe(files);
+  Json keys = Json::array(), variables = Json::array();
+  for (const auto& option : options.all()) keys.push_back(key_of(option));
+  for (const auto& one : files.entries())
+    variables.push_back(
+        {{"path", one.path}, {"axes", one.axes}, {"unit", one.unit}, {"meaning", one.meaning}});
+  return {{"name", entry.name},   {"family", entry.family}, {"sentence", entry.sentence},
+          {"cites", entry.cites}, {"keys", keys},           {"variables", variables}};
+}
+
+/// A machine-readable description of the program, for documents and the scripts of postprocess/:
+/// {"schema_version": ..., "experiments": [{"name", "family", "sentence", "cites", "keys": [...],
+/// "variables": [{"path", "axes", "unit", "meaning"}]}]}.
+std::string description_as_json(const std::vector<const ExperimentEntry*>& experiments) {
+  Json list = Json::array();
+  for (const auto* entry : experiments) list.push_back(experiment_of(*entry));
+  return Json{{"schema_version", schema_version}, {"experiments", list}}.dump(1);
 }
 
 /// Reports on rank 0 which stored options do not count.

@@ -12,26 +12,37 @@
 namespace fluxformer {
 namespace {
 
-/// The study that an experiment was: what follows the former name in its own, "blocks" of hessian_blocks.
-std::string study_of(const ExperimentEntry& entry) {
-  return entry.name.substr(entry.former.size() + 1);
-}
+/// One of the experiments that had a name together, and its keys.
+struct FormerStudy {
+  explicit FormerStudy(const ExperimentEntry& of) : entry(&of), options(of.declare) {}
+  /// The study that it was: what follows the former name in its own, "blocks" of hessian_blocks.
+  std::string study() const { return entry->name.substr(entry->former.size() + 1); }
+  /// True for a key that it has, and for any of PETSc.
+  bool has(const std::string& key) const { return key.starts_with("petsc.") || options.find(key) != nullptr; }
+
+  const ExperimentEntry* entry;
+  Options options;
+};
 
 /// The experiments that had a name together, and the key that chose one of them.
 struct FormerStudies {
-  explicit FormerStudies(const std::string& former)
-      : experiments(experiments_called(former)),
-        key{.name = former + ".study", .fallback = study_of(*experiments.front()), .doc = ""} {
-    for (const auto* one : experiments) key.choices.push_back(study_of(*one));
+  explicit FormerStudies(const std::string& former) {
+    for (const auto* entry : experiments_called(former)) all.emplace_back(*entry);
+    key = {.name = former + ".study", .fallback = all.front().study(), .doc = ""};
+    for (const auto& one : all) key.choices.push_back(one.study());
   }
-  /// The experiment that a value of the key means; throws BadInput for a value that it did not have.
-  const ExperimentEntry* chosen_by(const std::string& text) const {
+  /// The study that a value of the key means; throws BadInput for a value that it did not have.
+  const FormerStudy& chosen_by(const std::string& text) const {
     const auto study = std::get<std::string>(parse_value(key, text));
-    return experiments.at(
-        static_cast<std::size_t>(std::ranges::find(key.choices, study) - key.choices.begin()));
+    return *std::ranges::find(all, study, &FormerStudy::study);
+  }
+  /// The study that is an experiment of this name today; nullptr if there is none.
+  const FormerStudy* called(const std::string& name) const {
+    const auto found = std::ranges::find(all, name, [](const auto& one) { return one.entry->name; });
+    return found == all.end() ? nullptr : &*found;
   }
 
-  std::vector<const ExperimentEntry*> experiments;
+  std::vector<FormerStudy> all;
   Option key;
 };
 
@@ -51,48 +62,42 @@ class Translation {
         studies_(asked.former),
         by_former_name_(name == asked.former),
         of_former_name_(deck.experiment == asked.former),
-        chosen_(by_former_name_ ? studies_.experiments.front() : &asked) {}
+        chosen_(by_former_name_ ? &studies_.all.front() : studies_.called(asked.name)) {}
 
   Request request(const std::vector<std::string>& settings) {
     choose(settings);
-    const Options own(chosen_->declare);
-    Request made{.experiment = chosen_, .deck = {}, .settings = {}};
+    Request made{.experiment = chosen_->entry, .deck = {}, .settings = {}};
     for (const auto& [key, value] : entries_)
-      if (is_for(own, key, value, source_, deck_.origin == Origin::stored))
+      if (is_for_chosen(key, value, source_, deck_.origin == Origin::stored))
         made.deck += key + " = " + value + '\n';
     for (const auto& setting : settings) {
       const auto [key, value] = parts_of(setting);
-      if (is_for(own, key, value, "command line", false)) made.settings.push_back(setting);
+      if (is_for_chosen(key, value, "command line", false)) made.settings.push_back(setting);
     }
     return made;
   }
 
  private:
-  /// The experiment that wrote the deck or, if people did, that it is for.
-  const ExperimentEntry* of_deck() const {
-    const ExperimentEntry* of = of_former_name_ ? studies_.experiments.front() : chosen_;
-    for (const auto* one : studies_.experiments)
-      if (one->name == deck_.experiment) of = one;
+  /// The study that wrote the deck or, if people did, that it is for.
+  const FormerStudy* of_deck() const {
+    const auto* of = of_former_name_ ? &studies_.all.front() : chosen_;
+    if (const auto* writer = studies_.called(deck_.experiment)) of = writer;
     for (const auto& [key, value] : entries_)
       if (key == studies_.key.name) {
         if (!by_former_name_ && !of_former_name_) refuse_key(source_);
-        of = studies_.chosen_by(value);
+        of = &studies_.chosen_by(value);
       }
     return of;
   }
 
-  /// The first experiment that has all keys of deck and command line, and the first of all if none has.
-  const ExperimentEntry* with_these_keys(const std::vector<std::string>& settings) const {
-    for (const auto* one : studies_.experiments) {
-      const Options options(one->declare);
-      const auto has = [&](const std::string& key) {
-        return key.starts_with("petsc.") || options.find(key) != nullptr;
-      };
-      if (std::ranges::all_of(entries_, [&](const auto& entry) { return has(entry.first); }) &&
-          std::ranges::all_of(settings, [&](const auto& setting) { return has(parts_of(setting).first); }))
-        return one;
-    }
-    return studies_.experiments.front();
+  /// The first study that has all keys of deck and command line, and the first of all if none has.
+  const FormerStudy* with_these_keys(const std::vector<std::string>& settings) const {
+    for (const auto& one : studies_.all)
+      if (std::ranges::all_of(entries_, [&](const auto& entry) { return one.has(entry.first); }) &&
+          std::ranges::all_of(settings,
+                              [&](const auto& setting) { return one.has(parts_of(setting).first); }))
+        return &one;
+    return &studies_.all.front();
   }
 
   void choose(const std::vector<std::string>& settings) {
@@ -106,45 +111,44 @@ class Translation {
     for (const auto& setting : settings)
       if (const auto [key, value] = parts_of(setting); key == studies_.key.name) {
         if (!by_former_name_) refuse_key("command line");
-        chosen_ = studies_.chosen_by(value);
+        chosen_ = &studies_.chosen_by(value);
       }
     // The old experiment took its own files for any of its studies.
     const bool any = deck_.origin == Origin::deck || (by_former_name_ && of_former_name_);
     if (chosen_ != of && !any)
-      throw BadInput("deck " + source_ + ": is the output of " + of->name +
-                     ", whose settings are not those of " + chosen_->name);
+      throw BadInput("deck " + source_ + ": is the output of " + of->entry->name +
+                     ", whose settings are not those of " + chosen_->entry->name);
   }
 
   [[noreturn]] void refuse_key(const std::string& source) const {
-    throw BadInput(studies_.key.name + " (" + source + "): " + chosen_->name +
+    throw BadInput(studies_.key.name + " (" + source + "): " + chosen_->entry->name +
                    " is an experiment of its own; leave the key out");
   }
 
   /// False for keys that do not count in the chosen study and may stand there all the same.
-  bool is_for(const Options& own, const std::string& key, const std::string& value, const std::string& source,
-              bool stored) const {
+  bool is_for_chosen(const std::string& key, const std::string& value, const std::string& source,
+                     bool stored) const {
     if (key == studies_.key.name) return false;
-    if (own.find(key) != nullptr) return true;
+    if (chosen_->options.find(key) != nullptr) return true;
     std::string others;
-    for (const auto* other : studies_.experiments) {
-      const Options options(other->declare);
-      const auto* option = options.find(key);
+    for (const auto& other : studies_.all) {
+      const auto* option = other.options.find(key);
       if (option == nullptr) continue;
       if (stored || (by_former_name_ && parse_value(*option, value) == option->fallback)) return false;
-      others += (others.empty() ? "" : ", ") + other->name;
+      others += (others.empty() ? "" : ", ") + other.entry->name;
     }
     if (others.empty()) return true;  // a key of PETSc, or one that is unknown everywhere
     throw BadInput(key + " = " + value + " (" + source + "): is a key of " + others + ", not of " +
-                   chosen_->name);
+                   chosen_->entry->name);
   }
 
   const Deck& deck_;
   std::string source_;
   std::vector<std::pair<std::string, std::string>> entries_;
   FormerStudies studies_;
-  bool by_former_name_;            // on the command line
-  bool of_former_name_;            // the deck is an output file of the time before
-  const ExperimentEntry* chosen_;  // so far
+  bool by_former_name_;        // on the command line
+  bool of_former_name_;        // the deck is an output file of the time before
+  const FormerStudy* chosen_;  // so far
 };
 
 }  // namespace

@@ -63,6 +63,10 @@ name_output() {
 run_job() {
   name_output "$@"
   in_job launch "$FLUXFORMER_BIN" "${words[@]}"
+  if [ "$status" = 0 ] && [ ! -e "$output" ]; then # srun ends so where a node refuses the tasks
+    echo "$(date -Is) but there is no $output: the tasks were not started"
+    status=1
+  fi
 }
 
 # begin_round FOLDER: before a run that next_round may repeat. A file in FOLDER keeps the number of rounds in which it did not get on, and, as

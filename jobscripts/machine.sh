@@ -56,7 +56,7 @@ launch() {
   case $with in
     srun)
       if [ "$binding" != none ]; then bind=(--cpu-bind="$binding"); fi
-      exec srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${bind[@]}" "$@"
+      exec srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${bind[@]}" "$@"
       ;;
     *) exec mpirun -n "${SLURM_NTASKS:?run this inside a job}" --bind-to "${binding%s}" "$@" ;;
   esac

@@ -1,13 +1,14 @@
-#include "drivers/ablation/ablation_experiment.hpp"
+// `ablation`: what the residual connection and the normalisation do to a Transformer and to its PDE, each
+// variant trained from several seeds.
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <iomanip>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <sstream>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/statistics.hpp"
@@ -17,52 +18,41 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_options.hpp"
 #include "drivers/train/train_problem.hpp"
+#include "io/digest.hpp"
 #include "model/depth_model.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_ablation(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "ablation.models",
-           .fallback = std::vector<std::string>{"transformer", "pde"},
-           .doc =
-               "models to train, all with one depth cell per layer; model.knots and equation.kappa apply to "
-               "the pde only",
-           .choices = {"transformer", "pde"},
-           .not_empty = true});
-  declare({.name = "ablation.residual",
-           .fallback = std::vector<std::string>{"on", "off"},
-           .doc = "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
-           .choices = {"on", "off"},
-           .not_empty = true});
-  declare({.name = "ablation.norm",
-           .fallback = std::vector<std::string>{"none", "pre", "post"},
-           .doc = "placements of LayerNorm",
-           .choices = {"none", "pre", "post"},
-           .not_empty = true});
-  declare({.name = "ablation.seeds",
-           .fallback = std::vector<long>{1, 2, 3},
-           .doc = "seeds; each variant is trained once with each of them as model.seed and run.seed",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare(
-      {.name = "ablation.diverged",
-       .fallback = 10.0,
-       .doc = "a training has diverged if a loss is not finite, or if from some epoch to the end most losses "
-              "of each epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
-       .minimum = 1});
+  options.declare("ablation.models", std::vector<std::string>{"transformer", "pde"},
+                  "models to train, all with one depth cell per layer; model.knots and equation.kappa apply "
+                  "to the pde only",
+                  {.choices = {"transformer", "pde"}, .not_empty = true});
+  options.declare("ablation.residual", std::vector<std::string>{"on", "off"},
+                  "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
+                  {.choices = {"on", "off"}, .not_empty = true});
+  options.declare("ablation.norm", std::vector<std::string>{"none", "pre", "post"}, "placements of LayerNorm",
+                  {.choices = {"none", "pre", "post"}, .not_empty = true});
+  options.declare("ablation.seeds", std::vector<long>{1, 2, 3},
+                  "seeds; each variant is trained once with each of them as model.seed and run.seed",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare(
+      "ablation.diverged", 10.0,
+      "a training has diverged if a loss is not finite, or if from some epoch to the end most losses of each "
+      "epoch exceed this multiple of the loss at zero logits (ln of the number of classes)",
+      {.minimum = 1});
   declare_model_options(options);
   declare_data_options(options);
   declare_training(options);
-  declare(seed_option("set by ablation.seeds"));
+  options.declare(seed_option("set by ablation.seeds"));
   declare_study_run(options, "ablation.h5");
 }
-
-namespace {
 
 /// Keys that the variants and their seeds decide.
 constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
@@ -70,9 +60,6 @@ constexpr const char* decided[][2] = {{"model.kind", "ablation.models"},
                                       {"depth.norm", "ablation.norm"},
                                       {"model.seed", "ablation.seeds"},
                                       {"run.seed", "ablation.seeds"}};
-
-/// Keys of the PDE model alone: depth knots and diffusion over tokens.
-const std::vector<std::string> pde_keys = {"model.knots", "model.kappa", "equation.kappa"};
 
 void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
@@ -90,27 +77,32 @@ void refuse_what_variants_decide(const Settings& settings) {
   if (settings.count("mesh.ranks_token") > 1)
     throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +
                    ": the ranks of an ablation share samples only; leave it out");
+  if (settings.count("mesh.ranks_depth") > 1)
+    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
+                   ": every rank needs the whole model to measure its states");
   if (settings.word("adjoint.method") != "1fe")
     throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
                    ": norm post and residual off support 1fe only; leave it out");
 }
 
-std::vector<io::Variable> ablation_measures() {
-  using namespace ablation;
-  return {loss,  diverged_step, diverged_epoch,          test_accuracy,  norm,
-          drift, step_change,   test_accuracy_by_sample, norm_by_sample, drift_by_sample};
+/// Settings without the keys that the variants decide. Throws BadInput for those that are given.
+Settings without_decided(Settings settings) {
+  refuse_what_variants_decide(settings);
+  for (const auto& [key, by] : decided) settings.leave_to_file(key);
+  return settings;
 }
 
 class Ablation final : public Study {
  public:
+  /// Collective; throws BadInput (agreed).
   Ablation(const Settings& settings, MPI_Comm comm);
+  static study::Contents contents();
   std::string describe() const override { return description_; }
   /// Variant by variant, seed by seed.
   std::vector<Place> places() const override;
   std::string unit() const override { return "trainings"; }
   int ranks_of_place() const override { return all_ranks; }
   std::vector<Source> sources() const override { return sources_; }
-  std::vector<io::Variable> measures() const override { return ablation_measures(); }
   void begin(StudyRecord& record) override;
   /// Trains a variant from a seed, and measures its states.
   void measure(const Place& place, Results& to) override;
@@ -124,8 +116,8 @@ class Ablation final : public Study {
   std::string summary(const Findings& found) const override;
 
  private:
-  /// Settings of the deck for one training.
-  Settings settings_of(const Variant& variant, long seed) const;
+  /// Notes the samples that the trainings from each seed read; `first` is the first training.
+  void look_at_samples(const TrainProblem& first);
   /// The training of a place, at its start.
   std::unique_ptr<AblationTraining> training_of(const Place& place) const;
   /// Values of a variable without axes of its own, by seed.
@@ -134,10 +126,8 @@ class Ablation final : public Study {
   /// Number of seeds for which a variant diverged.
   long diverged(const Findings& found, const Variant& variant) const;
 
-  const Settings& settings_;
+  AblationPlan plan_;
   MPI_Comm comm_;
-  std::vector<long> seeds_;
-  std::vector<Variant> variants_;
   std::vector<long> parameters_;     // number for each variant
   long steps_ = 0, per_epoch_ = 1;   // steps of a training, and of an epoch
   long samples_ = 0;                 // number of test samples
@@ -148,24 +138,15 @@ class Ablation final : public Study {
   std::unique_ptr<AblationTraining> training_;  // of the present place; null between two
 };
 
-Ablation::Ablation(const Settings& settings, MPI_Comm comm)
-    : settings_(settings), comm_(comm), seeds_(settings.integers("ablation.seeds")) {
-  for (const auto& kind : settings.words("ablation.models"))
-    for (const auto& residual : settings.words("ablation.residual"))
-      for (const auto& norm : settings.words("ablation.norm"))
-        variants_.push_back({kind, residual == "on", norm});
-
-  if (settings.count("mesh.ranks_depth") > 1)
-    throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
-                   ": every rank needs the whole model to measure its states");
-
+Ablation::Ablation(const Settings& settings, MPI_Comm comm) : plan_(ablation_plan_of(settings)), comm_(comm) {
   // The first training is built completely; for the other variants only the model can still be invalid.
-  const TrainProblem first(plan_of_training(settings_of(variants_.front(), seeds_.front())), comm);
+  const long seed = plan_.seeds.front();
+  const TrainProblem first(plan_.variants.front().training_from(seed), comm);
   if (first.members.testing.empty())
     throw BadInput("data.set = " + first.test->name() +
                    ": no test sample has a label, which the accuracy of an ablation needs; give them labels");
-  for (const auto& variant : variants_) {
-    const auto own = plan_of_training(settings_of(variant, seeds_.front()));
+  for (const auto& variant : plan_.variants) {
+    const auto own = variant.training_from(seed);
     const auto parameters = make_parameters(own.model, shape_of(*first.train), comm);
     make_depth_model(parameters, first.slab, own.precision);
     largest_kappa(own, parameters, *first.line);
@@ -174,37 +155,43 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm)
   steps_ = first.total_steps();
   per_epoch_ = first.batches->per_epoch();
   samples_ = static_cast<long>(first.members.testing.size());
-  tested_ = first.members.testing;
-  for (const long seed : seeds_)
-    if (tested_members(plan_of_training(settings_of(variants_.front(), seed)), *first.test) !=
-        first.members.testing)
-      tested_.clear();
-  sources_ = {{.called = "data.set = " + first.train->name(),
-               .digest = digest_of_samples(*first.train, first.members.training) +
-                         digest_of_samples(*first.test, first.members.testing)}};
-  limit_ = settings.real("ablation.diverged") *
-           guess_loss(first.plan.objective.loss, first.parameters->spec.classes);
+  if (const auto& teacher = first.teacher_parameters)
+    sources_.push_back({.called = "distill.teacher = " + first.plan.objective.teacher,
+                        .digest = io::digest_of(teacher->values.data(), std::ssize(teacher->values))});
+  look_at_samples(first);
+  limit_ = plan_.diverged * guess_loss(first.plan.objective.loss, first.parameters->spec.classes);
   std::ostringstream text;
-  text << variants_.size() << " variants x " << seeds_.size() << " seeds, the first of them:\n"
+  text << plan_.variants.size() << " variants x " << plan_.seeds.size() << " seeds, the first of them:\n"
        << first.describe();
   description_ = text.str();
 }
 
-Settings Ablation::settings_of(const Variant& variant, long seed) const {
-  const auto deck = variant.kind == "transformer" ? settings_.without(pde_keys) : settings_;
-  return deck.with({{"model.kind", variant.kind},
-                    {"depth.norm", variant.norm},
-                    {"depth.residual", variant.residual},
-                    {"model.seed", seed},
-                    {"run.seed", seed}});
+void Ablation::look_at_samples(const TrainProblem& first) {
+  tested_ = first.members.testing;
+  for (const long seed : plan_.seeds) {
+    const auto plan = plan_.variants.front().training_from(seed);
+    // Each seed draws its own samples, of the same files or of built-in data that are its own, too.
+    const auto& of = plan.samples.data;
+    std::unique_ptr<data::Dataset> own_train, own_test;
+    if (of.set.built_in()) {
+      own_train = open_data(of, "train", {}, comm_);
+      own_test = open_data(of, "test", known_input(*own_train), comm_);
+    }
+    const auto &train = own_train ? *own_train : *first.train, &test = own_test ? *own_test : *first.test;
+    const auto members = draw_members(plan, train, test, 0);
+    sources_.push_back(
+        {.called = "data.set = " + train.name(),
+         .digest = digest_of_samples(train, members.training) + digest_of_samples(test, members.testing)});
+    if (members.testing != first.members.testing) tested_.clear();
+  }
 }
 
 std::vector<Place> Ablation::places() const {
   std::vector<Place> all;
-  for (const auto& variant : variants_)
-    for (std::size_t s = 0; s < seeds_.size(); ++s)
+  for (const auto& variant : plan_.variants)
+    for (std::size_t s = 0; s < plan_.seeds.size(); ++s)
       all.push_back({.group = variant.name(),
-                     .name = variant.name() + ", seed " + std::to_string(seeds_[s]),
+                     .name = variant.name() + ", seed " + std::to_string(plan_.seeds[s]),
                      .index = {{axes::seed.name, s}}});
   return all;
 }
@@ -215,25 +202,26 @@ void Ablation::begin(StudyRecord& record) {
     std::iota(list.begin(), list.end(), 0);
     return list;
   };
-  record.seeds(seeds_);
+  record.seeds(plan_.seeds);
   record.axis(axes::step, count(steps_));
-  record.axis(axes::depth, count(settings_.integer("mesh.layers") + 1));
+  record.axis(axes::depth, count(plan_.variants.front().spec().layers + 1));
   if (!tested_.empty()) record.samples(tested_);
   record.note("", study::samples, samples_);
   record.note("", ablation::loss_limit, limit_);
-  for (std::size_t v = 0; v < variants_.size(); ++v) {
-    const auto& variant = variants_[v];
-    record.note(variant.name(), ablation::kind, variant.kind);
-    record.note(variant.name(), ablation::residual, std::string(variant.residual ? "on" : "off"));
-    record.note(variant.name(), compare::norm, variant.norm);
-    record.note(variant.name(), compare::parameters, parameters_[v]);
+  for (std::size_t v = 0; v < plan_.variants.size(); ++v) {
+    const auto name = plan_.variants[v].name();
+    const auto& spec = plan_.variants[v].spec();
+    record.note(name, ablation::kind, to_word(spec.kind));
+    record.note(name, ablation::residual, std::string(spec.residual ? "on" : "off"));
+    record.note(name, compare::norm, to_word(spec.norm));
+    record.note(name, compare::parameters, parameters_[v]);
   }
 }
 
 std::unique_ptr<AblationTraining> Ablation::training_of(const Place& place) const {
-  const auto variant = std::ranges::find(variants_, place.group, &Variant::name);
-  return std::make_unique<AblationTraining>(
-      plan_of_training(settings_of(*variant, seeds_[place.along(axes::seed)])), comm_, limit_);
+  const auto variant = std::ranges::find(plan_.variants, place.group, &Variant::name);
+  return std::make_unique<AblationTraining>(variant->training_from(plan_.seeds[place.along(axes::seed)]),
+                                            comm_, limit_);
 }
 
 void Ablation::load(const Place& place, const io::CheckpointReader& file) {
@@ -279,7 +267,7 @@ long Ablation::diverged(const Findings& found, const Variant& variant) const {
 }
 
 bool Ablation::conclude(const Findings& found, RunFrame& frame, StudyRecord& record) {
-  for (const auto& variant : variants_)
+  for (const auto& variant : plan_.variants)
     record.note(variant.name(), ablation::diverged, diverged(found, variant));
   return Study::conclude(found, frame, record);
 }
@@ -287,7 +275,7 @@ bool Ablation::conclude(const Findings& found, RunFrame& frame, StudyRecord& rec
 std::string Ablation::summary(const Findings& found) const {
   std::ostringstream text;
   text << steps_ << " steps each";
-  for (const auto& variant : variants_) {
+  for (const auto& variant : plan_.variants) {
     const auto mean_of = [&](const io::Variable& variable) {
       return mean(over_seeds(found, variant, [&](std::size_t k) { return found.at(k, variable).back(); }));
     };
@@ -295,28 +283,31 @@ std::string Ablation::summary(const Findings& found) const {
          << std::left << std::setw(29) << variant.name() << std::right << std::fixed << std::setprecision(1)
          << "accuracy " << std::setw(5) << 100 * mean_of(ablation::test_accuracy) << " %, "
          << std::setprecision(3) << "drift " << mean_of(ablation::drift) << ", norm " << std::defaultfloat
-         << mean_of(ablation::norm) << ", diverged " << diverged(found, variant) << " of " << seeds_.size();
+         << mean_of(ablation::norm) << ", diverged " << diverged(found, variant) << " of "
+         << plan_.seeds.size();
   }
   return text.str();
 }
 
-}  // namespace
-
-void describe_ablation(io::Description& description) {
+study::Contents Ablation::contents() {
   using namespace ablation;
-  study::describe(description, "ablation",
-                  {{axes::step, axes::depth, axes::test_sample},
-                   {loss_limit},
-                   {kind, residual, compare::norm, compare::parameters, diverged},
-                   ablation_measures()});
+  return {{axes::step, axes::depth, axes::test_sample},
+          {loss_limit},
+          {kind, residual, compare::norm, compare::parameters, ablation::diverged},
+          {loss, diverged_step, diverged_epoch, test_accuracy, norm, drift, step_change,
+           test_accuracy_by_sample, norm_by_sample, drift_by_sample}};
 }
 
-std::unique_ptr<Experiment> make_ablation(const Settings& settings, const RunContext& context) {
-  refuse_what_variants_decide(settings);
-  auto own = settings;
-  for (const auto& [key, by] : decided) own.leave_to_file(key);
-  return make_study(own, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Ablation>(s, comm); });
+}  // namespace
+
+ExperimentEntry ablation_experiment() {
+  return study_entry<Ablation>(
+      {.name = "ablation",
+       .family = "ablation",
+       .sentence = "trains Transformer and PDE with and without residual connection and normalisation",
+       .cites = "docs/model.md; arXiv 2408.09523",
+       .declare = declare_ablation},
+      without_decided);
 }
 
 }  // namespace fluxformer

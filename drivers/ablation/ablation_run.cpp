@@ -1,6 +1,7 @@
 #include "drivers/ablation/ablation_run.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/error.hpp"
 #include "model/loss.hpp"
@@ -25,7 +26,29 @@ constexpr io::NumbersItem losses_so_far{"losses"}, finite_weights{"finite_weight
 }  // namespace
 
 std::string Variant::name() const {
-  return kind + "_" + norm + (residual ? "" : "_no_residual");
+  return to_word(spec().kind) + "_" + to_word(spec().norm) + (spec().residual ? "" : "_no_residual");
+}
+
+TrainPlan Variant::training_from(long seed) const {
+  auto plan = training;
+  plan.seed = plan.model.seed = plan.samples.data.set.seed = static_cast<std::uint64_t>(seed);
+  return plan;
+}
+
+AblationPlan ablation_plan_of(const Settings& settings) {
+  AblationPlan plan{.variants = {},
+                    .seeds = settings.integers("ablation.seeds"),
+                    .diverged = settings.real("ablation.diverged")};
+  for (const auto& kind : settings.words("ablation.models")) {
+    // The Transformer has neither depth knots nor diffusion over tokens.
+    const auto deck =
+        kind == "transformer" ? settings.without({"model.knots", "model.kappa", "equation.kappa"}) : settings;
+    for (const auto& residual : settings.words("ablation.residual"))
+      for (const auto& norm : settings.words("ablation.norm"))
+        plan.variants.push_back({plan_of_training(
+            deck.with({{"model.kind", kind}, {"depth.residual", residual == "on"}, {"depth.norm", norm}}))});
+  }
+  return plan;
 }
 
 double guess_loss(const Loss& loss, int classes) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// One training of the ablation, and its results.
+// The plan of an ablation, one of its trainings, and the results of that.
 
 #include <mpi.h>
 
@@ -11,19 +11,32 @@
 #include <vector>
 
 #include "analysis/states/model_states.hpp"
+#include "base/settings.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "io/checkpoint.hpp"
 
 namespace fluxformer {
 
-/// Differences of a variant's layers from the standard ones.
+/// A model and its training; the kind, the norm and the residual connection of the model's layers tell it
+/// from other variants.
 struct Variant {
-  std::string kind;  ///< "transformer" or "pde"
-  bool residual = true;
-  std::string norm;  ///< "none", "pre" or "post"
+  TrainPlan training;  ///< from the seeds of the deck
+
+  const ModelSpec& spec() const { return training.model.spec; }
   /// The name in files and tables: "transformer_pre", "pde_none_no_residual".
   std::string name() const;
+  /// The training from a seed, which is that of the weights, the samples and all draws.
+  TrainPlan training_from(long seed) const;
 };
+
+/// An ablation.
+struct AblationPlan {
+  std::vector<Variant> variants;
+  std::vector<long> seeds;  ///< each variant is trained once from each of them
+  double diverged = 0;      ///< limit of losses, as a multiple of the loss of logits that are all 0
+};
+/// The plan by the settings. Throws BadInput as plan_of_training does. Not collective.
+AblationPlan ablation_plan_of(const Settings& settings);
 
 /// The loss of a model whose logits are all 0: ln of the number of classes for cross entropy.
 double guess_loss(const Loss& loss, int classes);

@@ -67,74 +67,48 @@ void warn_of_raw_features(const DataPlan& plan, const data::Dataset& data, MPI_C
 }  // namespace
 
 void declare_data_options(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  const auto declare_of_tokens = [&](Option option) {
-    option.role = Role::data;
-    options.declare(std::move(option));
-  };
-  declare_of_tokens({.name = "data.set",
-                     .fallback = std::string("digits"),
-                     .doc = "data set: digits (pen strokes) and topics (text) are built in; mnist, omniglot "
-                            "and 20news are read from files; tokens: tokens made by another program",
-                     .choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}});
-  declare({.name = "data.directory",
-           .fallback = std::string(),
-           .doc =
-               "folder of the files, or its parent folder: IDX files of MNIST or of a set in its form, zip "
-               "files of Omniglot or their unpacked folders, tar.gz or unpacked tree of 20 Newsgroups",
-           .role = Role::free});
-  declare({.name = "data.file",
-           .fallback = std::string(),
-           .doc = "token file (HDF5) with ids or features of the samples",
-           .when = When{"data.set", "tokens"},
-           .role = Role::free});
-  declare_of_tokens({.name = "data.tokens",
-                     .fallback = std::string("patches"),
-                     .doc = "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 "
-                            "pixels; whole: the image is a single token",
-                     .choices = {"patches", "rows", "pixels", "whole"},
-                     .when = When{"data.set", {"digits", "mnist", "omniglot"}}});
-  declare_of_tokens(
-      {.name = "data.length",
-       .fallback = 256L,
-       .doc = "text: tokens per sample; longer texts are truncated, shorter ones padded; token files: "
-              "samples are truncated only if the key is given",
-       .unit = "tokens",
-       .minimum = 1,
-       .when = When{"data.set", {"20news", "topics", "tokens"}}});
-  declare({.name = "data.vocabulary",
-           .fallback = 20000L,
-           .doc = "text: largest size of the vocabulary, which is built from the training split",
-           .unit = "words",
-           .minimum = 3,
-           .when = When{"data.set", {"20news", "topics"}}});
-  declare({.name = "data.least_count",
-           .fallback = 2L,
-           .doc = "text: a word must occur in at least this many training documents to enter the vocabulary",
-           .minimum = 1,
-           .when = When{"data.set", {"20news", "topics"}}});
-  declare_of_tokens({.name = "data.headers",
-                     .fallback = true,
-                     .doc = "20news: keep the header, which is all lines before the first blank one",
-                     .when = When{"data.set", "20news"}});
-  declare_of_tokens({.name = "data.quotes",
-                     .fallback = true,
-                     .doc = "20news: keep text quoted from other posts",
-                     .when = When{"data.set", "20news"}});
-  declare_of_tokens({.name = "data.footers",
-                     .fallback = true,
-                     .doc = "20news: keep signatures",
-                     .when = When{"data.set", "20news"}});
-  declare_of_tokens({.name = "data.alphabets",
-                     .fallback = 0L,
-                     .doc = "omniglot: use the first n alphabets, whose characters are the classes; 0: all",
-                     .minimum = 0,
-                     .when = When{"data.set", "omniglot"}});
-  declare_of_tokens({.name = "data.classes",
-                     .fallback = 20L,
-                     .doc = "topics: number of classes",
-                     .minimum = 2,
-                     .when = When{"data.set", "topics"}});
+  options.declare(
+      "data.set", "digits",
+      "data set: digits (pen strokes) and topics (text) are built in; mnist, omniglot and 20news are read "
+      "from files; tokens: tokens made by another program",
+      {.choices = {"digits", "mnist", "omniglot", "topics", "20news", "tokens"}, .role = Role::data});
+  options.declare("data.directory", "",
+                  "folder of the files, or its parent folder: IDX files of MNIST or of a set in its form, "
+                  "zip files of Omniglot or their unpacked folders, tar.gz or unpacked tree of 20 Newsgroups",
+                  {.role = Role::free});
+  options.declare("data.file", "", "token file (HDF5) with ids or features of the samples",
+                  {.when = When{"data.set", "tokens"}, .role = Role::free});
+  options.declare("data.tokens", "patches",
+                  "how an image is split into tokens: 7x7 patches of 4x4 pixels, 28 rows, or 28x28 pixels; "
+                  "whole: the image is a single token",
+                  {.choices = {"patches", "rows", "pixels", "whole"},
+                   .when = When{"data.set", {"digits", "mnist", "omniglot"}},
+                   .role = Role::data});
+  options.declare("data.length", 256L,
+                  "text: tokens per sample; longer texts are truncated, shorter ones padded; token files: "
+                  "samples are truncated only if the key is given",
+                  {.unit = "tokens",
+                   .minimum = 1,
+                   .when = When{"data.set", {"20news", "topics", "tokens"}},
+                   .role = Role::data});
+  options.declare("data.vocabulary", 20000L,
+                  "text: largest size of the vocabulary, which is built from the training split",
+                  {.unit = "words", .minimum = 3, .when = When{"data.set", {"20news", "topics"}}});
+  options.declare("data.least_count", 2L,
+                  "text: a word must occur in at least this many training documents to enter the vocabulary",
+                  {.minimum = 1, .when = When{"data.set", {"20news", "topics"}}});
+  options.declare("data.headers", true,
+                  "20news: keep the header, which is all lines before the first blank one",
+                  {.when = When{"data.set", "20news"}, .role = Role::data});
+  options.declare("data.quotes", true, "20news: keep text quoted from other posts",
+                  {.when = When{"data.set", "20news"}, .role = Role::data});
+  options.declare("data.footers", true, "20news: keep signatures",
+                  {.when = When{"data.set", "20news"}, .role = Role::data});
+  options.declare("data.alphabets", 0L,
+                  "omniglot: use the first n alphabets, whose characters are the classes; 0: all",
+                  {.minimum = 0, .when = When{"data.set", "omniglot"}, .role = Role::data});
+  options.declare("data.classes", 20L, "topics: number of classes",
+                  {.minimum = 2, .when = When{"data.set", "topics"}, .role = Role::data});
 }
 
 DataPlan data_plan(const Settings& settings) {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
@@ -41,18 +40,18 @@ class Experiment {
   virtual Report run() = 0;
 };
 
-/// One line of the registry.
+/// An entry of the registry.
 struct ExperimentEntry {
   std::string name;
   std::string family;    ///< name of the folder in drivers, analysis, input, ...
   std::string sentence;  ///< description for the list of experiments
   std::string cites;     ///< sources whose numbers or methods the experiment uses
-  Options::Declare declare;
+  Options::Declare declare = {};
   /// Describes the contents of the experiment's files.
-  std::function<void(io::Description&)> describe;
+  std::function<void(io::Description&)> describe = {};
   /// Sets up the run. Collective; throws BadInput (agreed) for anything in the settings that cannot run on
   /// these ranks.
-  std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make;
+  std::function<std::unique_ptr<Experiment>(const Settings&, const RunContext&)> make = {};
   /// Name that it had before, together with other experiments; "" for none. See drivers/former_names.hpp.
   std::string former = {};
 };

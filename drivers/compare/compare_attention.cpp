@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `attention`: similarity of the attention of a Transformer and of its PDE models, with the scores of rows
+// that do not depend on the input as baselines.
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include "base/statistics.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 namespace {
@@ -43,7 +45,6 @@ class AttentionComparison final : public ModelStudy {
  public:
   AttentionComparison(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
   /// A table of scores and margins, means over layers and seeds.
   std::string summary(const Findings& found) const override;
 
@@ -86,7 +87,7 @@ AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm
     if (problem().models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
       throw BadInput("models." + name +
                      ": attention.normalisation = linear: the comparison needs rows that sum to 1");
-    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
+    probe(0, name)->entry_of_layer(1);
   }
 }
 
@@ -136,7 +137,8 @@ study::Contents AttentionComparison::contents() {
   for (const auto& one :
        {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
     measures.push_back(one);
-  return {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures};
+  return compare::with_models(
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
 }
 
 void AttentionComparison::add_axes(StudyRecord& record) {
@@ -148,8 +150,7 @@ void AttentionComparison::add_axes(StudyRecord& record) {
 }
 
 void AttentionComparison::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-  to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe));
+  to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe(seed, name)));
   if (name == "transformer") {
     add_ceiling(seed, to);
     return;
@@ -278,23 +279,23 @@ std::string AttentionComparison::summary(const Findings& found) const {
   return text.str();
 }
 
-}  // namespace
-
-void describe_attention(io::Description& description) {
-  compare::describe_comparison(description, "attention", AttentionComparison::contents());
-}
-
 void declare_attention(Options& options) {
   declare_compared(options);
   declare_study_run(options, "attention.h5");
-  options.declare({.name = "attention.matching",
-                   .fallback = 200L,
-                   .doc = "number of further test samples, used to pair the heads of independent models",
-                   .minimum = 1});
+  options.declare("attention.matching", 200L,
+                  "number of further test samples, used to pair the heads of independent models",
+                  {.minimum = 1});
 }
 
-std::unique_ptr<Experiment> make_attention(const Settings& settings, const RunContext& context) {
-  return make_study_of<AttentionComparison>(settings, context);
+}  // namespace
+
+ExperimentEntry attention_experiment() {
+  return study_entry<AttentionComparison>(
+      {.name = "attention",
+       .family = "compare",
+       .sentence = "scores the attention of PDE models against that of a trained Transformer",
+       .cites = "docs/model.md; arXiv 2408.09523",
+       .declare = declare_attention});
 }
 
 }  // namespace fluxformer

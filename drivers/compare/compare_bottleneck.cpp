@@ -1,12 +1,13 @@
-#include "drivers/compare/compare.hpp"
+// `bottleneck`: mutual information of hidden states with the input and with the label, by depth and over
+// training, with several estimators.
 
-#include <algorithm>
 #include <cmath>
 
 #include "analysis/information/estimates.hpp"
 #include "analysis/information/information_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 namespace {
@@ -15,7 +16,6 @@ class Bottleneck final : public ModelStudy {
  public:
   Bottleneck(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -66,10 +66,10 @@ Bottleneck::Bottleneck(const Settings& settings, MPI_Comm comm)
 study::Contents Bottleneck::contents() {
   auto measures = information::variables::estimates();
   for (const auto& one : information::variables::estimates()) measures.push_back(compare::after_epochs(one));
-  return {{axes::copied_epoch},
-          {information::variables::ceiling, information::variables::label_entropy},
-          {},
-          measures};
+  return compare::with_models({{axes::copied_epoch},
+                               {information::variables::ceiling, information::variables::label_entropy},
+                               {},
+                               measures});
 }
 
 void Bottleneck::add_axes(StudyRecord& record) {
@@ -101,44 +101,34 @@ void Bottleneck::measure_model(std::size_t seed, const std::string& name, Result
     to.put(compare::after_epochs(estimates[k]), over_epochs[k]);
 }
 
-}  // namespace
-
-void describe_bottleneck(io::Description& description) {
-  compare::describe_comparison(description, "bottleneck", Bottleneck::contents());
-}
-
 void declare_bottleneck(Options& options) {
   declare_compared(options);
   declare_study_run(options, "bottleneck.h5");
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "bottleneck.token",
-           .fallback = -1L,
-           .doc = "token whose state is T; -1: T is the mean over the tokens",
-           .minimum = -1});
-  declare({.name = "bottleneck.components",
-           .fallback = 3L,
-           .doc = "number of principal components of T used by binning and ksg",
-           .minimum = 1});
-  declare({.name = "bottleneck.bins",
-           .fallback = 10L,
-           .doc = "binning: intervals per component, from its smallest to its largest value",
-           .minimum = 1,
-           .maximum = 1e6});
-  declare({.name = "bottleneck.noise",
-           .fallback = 0.2,
-           .doc = "standard deviation sigma of the noise in T + sigma Z, relative to the root mean square "
+  options.declare("bottleneck.token", -1L, "token whose state is T; -1: T is the mean over the tokens",
+                  {.minimum = -1});
+  options.declare("bottleneck.components", 3L, "number of principal components of T used by binning and ksg",
+                  {.minimum = 1});
+  options.declare("bottleneck.bins", 10L,
+                  "binning: intervals per component, from its smallest to its largest value",
+                  {.minimum = 1, .maximum = 1e6});
+  options.declare("bottleneck.noise", 0.2,
+                  "standard deviation sigma of the noise in T + sigma Z, relative to the root mean square "
                   "deviation of T's components at that depth",
-           .minimum = 0,
-           .above_minimum = true});
-  declare({.name = "bottleneck.neighbours",
-           .fallback = 5L,
-           .doc = "ksg: number k of nearest neighbours",
-           .minimum = 1});
-  declare(epochs_option("bottleneck.epochs"));
+                  {.minimum = 0, .above_minimum = true});
+  options.declare("bottleneck.neighbours", 5L, "ksg: number k of nearest neighbours", {.minimum = 1});
+  options.declare(epochs_option("bottleneck.epochs"));
 }
 
-std::unique_ptr<Experiment> make_bottleneck(const Settings& settings, const RunContext& context) {
-  return make_study_of<Bottleneck>(settings, context);
+}  // namespace
+
+ExperimentEntry bottleneck_experiment() {
+  return study_entry<Bottleneck>(
+      {.name = "bottleneck",
+       .family = "compare",
+       .sentence = "estimates the mutual information of hidden states with input and label, by depth",
+       .cites = "docs/model.md; arXiv 2408.09523; arXiv 1703.00810; arXiv 1706.02419; Phys. Rev. E 69 "
+                "(2004) 066138; PLoS ONE 9 (2014) e87357",
+       .declare = declare_bottleneck});
 }
 
 }  // namespace fluxformer

@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `gradient_flow`: how the gradient of the loss propagates back through depth in a Transformer and its PDE
+// models, and the Jacobians of their layers.
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "base/error.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 
@@ -27,7 +29,6 @@ class GradientFlow final : public ModelStudy {
  public:
   GradientFlow(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -68,7 +69,7 @@ GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
   problem().require_classes("the loss");
   for (const auto& name : problem().models().names()) {
     const auto& parameters = problem().models().at(0, name).parameters;
-    problem().probe(parameters)->entry_of_layer(1);  // throws unless cells end where layers do
+    probe(0, name)->entry_of_layer(1);  // throws unless cells end where layers do
     if (plan_.exponents > parameters.spec.width)
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
                      " have " + std::to_string(parameters.spec.width) + " channels");
@@ -88,10 +89,11 @@ study::Contents GradientFlow::contents() {
                           smallest_singular_error, lyapunov, lyapunov_error, lyapunov_sweeps,
                           jacobian_seconds, gradient_norm_by_sample, gradient_size_by_sample})
     measures.push_back(one);
-  return {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
-          {jacobian_samples},
-          {},
-          measures};
+  return compare::with_models(
+      {{axes::test_sample, axes::layer_end, knot, axes::copied_epoch, axes::layer, exponent},
+       {jacobian_samples},
+       {},
+       measures});
 }
 
 void GradientFlow::add_axes(StudyRecord& record) {
@@ -175,49 +177,41 @@ void GradientFlow::measure_model(std::size_t seed, const std::string& name, Resu
   if (jacobian_samples_ > 0) add_jacobians(parameters, to);
 }
 
-}  // namespace
-
-void describe_gradient_flow(io::Description& description) {
-  compare::describe_comparison(description, "gradient_flow", GradientFlow::contents());
-}
-
 void declare_gradient_flow(Options& options) {
   declare_compared(options);
   declare_study_run(options, "gradient_flow.h5");
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare(epochs_option("gradient.epochs"));
-  declare({.name = "gradient.jacobian_samples",
-           .fallback = 16L,
-           .doc = "number of samples at which the Jacobians of the layers are computed; 0: no Jacobians",
-           .minimum = 0});
-  declare(
-      {.name = "gradient.steps",
-       .fallback = 60L,
-       .doc =
-           "Lanczos steps for the singular values of a layer's Jacobian; each costs about 5 forward passes; "
-           "the largest are accurate after 30, the smallest may take hundreds (their errors are in the file)",
-       .minimum = 1});
-  declare({.name = "gradient.exponents",
-           .fallback = 4L,
-           .doc = "number of leading Lyapunov exponents, at most the width of the models",
-           .minimum = 1});
-  declare(
-      {.name = "gradient.sweeps",
-       .fallback = 20L,
-       .doc =
-           "maximum number of sweeps of the tangent vectors back and forth through all layers before growth "
-           "is measured: with 0, growth from random directions; with many, growth along the singular vectors",
-       .minimum = 0});
-  declare({.name = "gradient.tolerance",
-           .fallback = 1e-3,
-           .doc = "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
+  options.declare(epochs_option("gradient.epochs"));
+  options.declare("gradient.jacobian_samples", 16L,
+                  "number of samples at which the Jacobians of the layers are computed; 0: no Jacobians",
+                  {.minimum = 0});
+  options.declare(
+      "gradient.steps", 60L,
+      "Lanczos steps for the singular values of a layer's Jacobian; each costs about 5 forward passes; the "
+      "largest are accurate after 30, the smallest may take hundreds (their errors are in the file)",
+      {.minimum = 1});
+  options.declare("gradient.exponents", 4L,
+                  "number of leading Lyapunov exponents, at most the width of the models", {.minimum = 1});
+  options.declare(
+      "gradient.sweeps", 20L,
+      "maximum number of sweeps of the tangent vectors back and forth through all layers before growth is "
+      "measured: with 0, growth from random directions; with many, growth along the singular vectors",
+      {.minimum = 0});
+  options.declare("gradient.tolerance", 1e-3,
+                  "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
                   "0: all sweeps are made",
-           .unit = "1/layer",
-           .minimum = 0});
+                  {.unit = "1/layer", .minimum = 0});
 }
 
-std::unique_ptr<Experiment> make_gradient_flow(const Settings& settings, const RunContext& context) {
-  return make_study_of<GradientFlow>(settings, context);
+}  // namespace
+
+ExperimentEntry gradient_flow_experiment() {
+  return study_entry<GradientFlow>(
+      {.name = "gradient_flow",
+       .family = "compare",
+       .sentence = "follows the gradient of the loss back through depth, and the Jacobians of the layers",
+       .cites = "docs/model.md; arXiv 2408.09523; Golub, Kahan, SIAM J. Numer. Anal. B 2 (1965) 205; "
+                "Benettin et al., Meccanica 15 (1980) 9",
+       .declare = declare_gradient_flow});
 }
 
 }  // namespace fluxformer

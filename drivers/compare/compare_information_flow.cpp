@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `information_flow`: how the hidden states of a Transformer and of its PDE models change with depth, and how
+// similar they are.
 
 #include <sstream>
 
@@ -6,6 +7,7 @@
 #include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -17,7 +19,6 @@ class InformationFlow final : public ModelStudy {
  public:
   InformationFlow(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -39,16 +40,16 @@ InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
                    std::to_string(problem().samples().size()) + " samples");
   problem().require_classes("the accuracy");
   for (const auto& name : problem().models().names())  // throws unless cells end where layers do
-    problem().probe(problem().models().at(0, name).parameters)->entry_of_layer(1);
+    probe(0, name)->entry_of_layer(1);
 }
 
 study::Contents InformationFlow::contents() {
   using namespace states::variables;
-  return {{axes::layer_end, axes::token, example},
-          {names::tokens_x, names::tokens_y, example_labels},
-          {},
-          {norm, token_variance, dirichlet_energy, correlation, drift, step_change, example_norm, accuracy,
-           cka, cka_unrelated, cka_ceiling}};
+  return compare::with_models({{axes::layer_end, axes::token, example},
+                               {names::tokens_x, names::tokens_y, example_labels},
+                               {},
+                               {norm, token_variance, dirichlet_energy, correlation, drift, step_change,
+                                example_norm, accuracy, cka, cka_unrelated, cka_ceiling}});
 }
 
 void InformationFlow::add_axes(StudyRecord& record) {
@@ -69,20 +70,18 @@ void InformationFlow::add_axes(StudyRecord& record) {
 }
 
 void InformationFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto& models = problem().models();
-  const auto probe = problem().probe(models.at(seed, name).parameters);
-  measure_states(name, *probe, to);
+  const auto own = probe(seed, name);
+  measure_states(name, *own, to);
   if (name == reference_model) {
-    if (models.seeds().size() < 2) return;
+    const auto seeds = problem().models().seeds().size();
+    if (seeds < 2) return;
     // Ceiling of the alignment: Transformers trained from two seeds.
-    const auto next =
-        problem().probe(models.at((seed + 1) % models.seeds().size(), reference_model).parameters);
-    to.put(states::variables::cka_ceiling,
-           states::align(problem().samples(), *next, *probe, cka_).alignment());
+    const auto next = probe((seed + 1) % seeds, reference_model);
+    to.put(states::variables::cka_ceiling, states::align(problem().samples(), *next, *own, cka_).alignment());
     return;
   }
-  const auto reference = problem().probe(models.at(seed, reference_model).parameters);
-  const auto meter = states::align(problem().samples(), *reference, *probe, cka_);
+  const auto reference = probe(seed, reference_model);
+  const auto meter = states::align(problem().samples(), *reference, *own, cka_);
   to.put(states::variables::cka, meter.alignment());
   to.put(states::variables::cka_unrelated, meter.unrelated());
 }
@@ -103,27 +102,24 @@ void InformationFlow::measure_states(const std::string& name, ModelProbe& probe,
   to.say(text.str());
 }
 
-}  // namespace
-
-void describe_information_flow(io::Description& description) {
-  compare::describe_comparison(description, "information_flow", InformationFlow::contents());
-}
-
 void declare_information_flow(Options& options) {
   declare_compared(options);
   declare_study_run(options, "information_flow.h5");
-  options.declare({.name = "flow.examples",
-                   .fallback = 3L,
-                   .doc = "number of samples whose states are stored token by token",
-                   .minimum = 0});
-  options.declare({.name = "flow.cka",
-                   .fallback = std::string("pooled"),
-                   .doc = "example in the alignment: the mean state of a sample, or one token",
-                   .choices = {"pooled", "tokens"}});
+  options.declare("flow.examples", 3L, "number of samples whose states are stored token by token",
+                  {.minimum = 0});
+  options.declare("flow.cka", "pooled", "example in the alignment: the mean state of a sample, or one token",
+                  {.choices = {"pooled", "tokens"}});
 }
 
-std::unique_ptr<Experiment> make_information_flow(const Settings& settings, const RunContext& context) {
-  return make_study_of<InformationFlow>(settings, context);
+}  // namespace
+
+ExperimentEntry information_flow_experiment() {
+  return study_entry<InformationFlow>(
+      {.name = "information_flow",
+       .family = "compare",
+       .sentence = "follows the hidden states of a Transformer and of its PDE models through depth",
+       .cites = "docs/model.md; arXiv 2408.09523; arXiv 1905.00414",
+       .declare = declare_information_flow});
 }
 
 }  // namespace fluxformer

@@ -7,6 +7,8 @@
 #include "base/deck.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "data/images/image_tokens.hpp"
+#include "drivers/common/data_options.hpp"
 #include "io/archive_reader.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
@@ -71,16 +73,18 @@ void require_name(const std::string& key, const std::string& name, const Paramet
         if (alpha != 0) throw BadInput(key + ": is not an MLP: its attention acts (equation.alpha of train)");
 }
 
-/// The data.tokens that a model was trained with, if they differ from those of the deck; else "".
-std::string other_tokens(const std::string& key, const ModelOrigin& origin, const Settings& settings) {
+/// Replaces data.tokens in `wanted` (ModelsPlan::data) by those that a model was trained with, and returns
+/// these if they differ; else "".
+std::string take_other_tokens(const std::string& key, const ModelOrigin& origin, NamedWords& wanted) {
+  const auto here = std::ranges::find(wanted, "data.tokens", &NamedWords::value_type::first);
   auto tokens = origin.value("data.tokens");
-  if (tokens.empty() || !settings.counts("data.tokens") || tokens == settings.word("data.tokens")) return "";
+  if (tokens.empty() || here == wanted.end() || tokens == here->second) return "";
   try {
-    settings.with({{"data.tokens", tokens}});
+    data::token_layout(tokens);
   } catch (const BadInput& e) {
     throw BadInput(key + ": its settings: " + e.what());
   }
-  return tokens;
+  return here->second = tokens;
 }
 
 }  // namespace
@@ -106,20 +110,36 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   return parameters;
 }
 
-ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
-    : comm_(comm), needs_(needs), seeds_(settings.integers("models.seeds")) {
-  if (settings.word("models.transformer").empty() && needs == ModelNeeds::classes)
-    throw BadInput("models.transformer: no file given");
+ModelsPlan models_plan_of(const Settings& settings) {
+  ModelsPlan plan{.seeds = settings.integers("models.seeds"),
+                  .files = {},
+                  .inherited = settings.count("models.inherited"),
+                  .output = settings.word("output.file"),
+                  .data = {},
+                  .first_positions = takes_first_positions(settings)};
   for (const std::string name : {transformer, "independent", "normed", "distilled", "linear", "mlp"}) {
     const auto key = "models." + name;  // the controls are not known to every experiment
-    if (settings.options()->find(key) != nullptr && !settings.word(key).empty()) read_files(settings, name);
+    if (settings.options()->find(key) != nullptr && !settings.word(key).empty())
+      plan.files.emplace_back(name, settings.word(key));
   }
+  for (const Option& option : settings.options()->all())
+    if (option.role == Role::data && settings.counts(option.name) && !settings.left_to_file(option.name))
+      plan.data.emplace_back(option.name, value_text(settings.value(option.name)));
+  return plan;
+}
+
+ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs)
+    : plan_(plan), comm_(comm), needs_(needs) {
+  const bool first_is_transformer = !plan.files.empty() && plan.files.front().first == transformer;
+  if (!first_is_transformer && needs == ModelNeeds::classes)
+    throw BadInput("models.transformer: no file given");
+  for (const auto& [name, pattern] : plan.files) read_files(name, pattern);
   if (names_.empty())
     throw BadInput(
         "models.transformer: no file given; this experiment also takes a PDE model alone, as "
         "models.independent, models.normed or models.distilled");
-  if (const int cells = settings.count("models.inherited"); cells > 0) {
-    if (names_.front() != transformer) throw BadInput("models.inherited: needs models.transformer");
+  if (const int cells = plan.inherited; cells > 0) {
+    if (!first_is_transformer) throw BadInput("models.inherited: needs models.transformer");
     std::vector<ComparedModel> inherited;
     for (const auto& one : models_.front()) {
       try {
@@ -135,20 +155,19 @@ ComparedModels::ComparedModels(const Settings& settings, MPI_Comm comm, ModelNee
   require_alike();
 }
 
-void ComparedModels::read_files(const Settings& settings, const std::string& name) {
-  const auto& pattern = settings.word("models." + name);
-  if (seeds_.size() > 1 && with_seed(pattern, 0) == pattern)
+void ComparedModels::read_files(const std::string& name, const std::string& pattern) {
+  if (seeds().size() > 1 && with_seed(pattern, 0) == pattern)
     throw BadInput("models." + name + " = " + pattern +
                    ": the same file for every seed; write {seed} where they differ");
   names_.push_back(name);
   tokens_.emplace_back();
   auto& list = models_.emplace_back();
-  for (const long seed : seeds_) {
+  for (const long seed : seeds()) {
     const auto path = with_seed(pattern, seed);
     const auto key = "models." + name + " = " + path;
     collectively(comm_, [&] {
       std::error_code not_there;
-      if (std::filesystem::equivalent(path, settings.word("output.file"), not_there))
+      if (std::filesystem::equivalent(path, plan_.output, not_there))
         throw BadInput(key + ": is output.file, too, which would replace the model");
     });
     const io::ArchiveReader file(comm_, path, "models." + name + " = ");
@@ -160,9 +179,9 @@ void ComparedModels::read_files(const Settings& settings, const std::string& nam
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
     require_head(key, spec);
     origin.require_comparable(key);
-    if (name == "mlp") tokens_.back() = other_tokens(key, origin, settings);
-    origin.require_data(key,
-                        tokens_.back().empty() ? settings : settings.with({{"data.tokens", tokens_.back()}}));
+    auto wanted = plan_.data;
+    if (name == "mlp") tokens_.back() = take_other_tokens(key, origin, wanted);
+    origin.require_data(key, wanted);
     require_name(key, name, model.parameters);
     require_making(key, name, origin);
     if (name != transformer && names_.front() == transformer)
@@ -218,15 +237,13 @@ KnownInput ComparedModels::known_input() const {
   return known;
 }
 
-void ComparedModels::require_input(const Settings& settings, const std::string& name,
-                                   const InputShape& input) const {
-  const bool first_ones = takes_first_positions(settings);
+void ComparedModels::require_input(const std::string& name, const InputShape& input) const {
   for (const auto& one : models_.at(place(name))) {
     const auto& spec = one.parameters.spec;
     if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
         spec.segments != input.segments ||
-        (first_ones ? spec.tokens > 0 && spec.tokens < input.tokens
-                    : spec.tokens != 0 && spec.tokens != input.tokens) ||
+        (plan_.first_positions ? spec.tokens > 0 && spec.tokens < input.tokens
+                               : spec.tokens != 0 && spec.tokens != input.tokens) ||
         (spec.classes != input.classes && !(needs_ != ModelNeeds::classes && spec.classes == 0)))
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
@@ -267,7 +284,7 @@ std::optional<OptimiserRecord> ComparedModels::optimiser_after_epoch(std::size_t
 }
 
 void ComparedModels::require_epochs(const std::vector<long>& epochs) const {
-  for (std::size_t k = 0; k < seeds_.size(); ++k)
+  for (std::size_t k = 0; k < seeds().size(); ++k)
     for (const auto& name : names_)
       for (const long epoch : epochs) after_epoch(k, name, epoch);
 }
@@ -326,14 +343,10 @@ void ModelOrigin::require_comparable(const std::string& what) const {
   if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
 }
 
-void ModelOrigin::require_data(const std::string& what, const Settings& settings) const {
-  for (const Option& option : settings.options()->all()) {
-    if (option.role != Role::data || !settings.counts(option.name) || settings.left_to_file(option.name))
-      continue;
-    const auto here = value_text(settings.value(option.name));
-    if (const auto there = value(option.name); !there.empty() && there != here)
-      throw BadInput(option.name + " = " + here + ": " + what + " was trained with " + there);
-  }
+void ModelOrigin::require_data(const std::string& what, const NamedWords& wanted) const {
+  for (const auto& [key, here] : wanted)
+    if (const auto there = value(key); !there.empty() && there != here)
+      throw BadInput(key + " = " + here + ": " + what + " was trained with " + there);
 }
 
 Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed) {

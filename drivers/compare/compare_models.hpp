@@ -4,12 +4,13 @@
 
 #include <mpi.h>
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/settings.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
@@ -18,6 +19,21 @@
 #include "training/optimiser_record.hpp"
 
 namespace fluxformer {
+
+/// Names with a value for each.
+using NamedWords = std::vector<std::pair<std::string, std::string>>;
+
+/// The files of the compared models, and the tokens that they take.
+struct ModelsPlan {
+  std::vector<long> seeds;
+  NamedWords files;    ///< the models with their files, in which {seed} stands for the seed
+  int inherited = 0;   ///< depth cells per layer of the PDE model that is inherited; 0: none
+  std::string output;  ///< the file to be written, which must be none of them
+  NamedWords data;     ///< keys that determine the tokens, with the values that a training must have had
+  bool first_positions = false;  ///< true if a model may have more positions than the samples have tokens
+};
+/// The plan by models.*, data.* and output.file. Not collective.
+ModelsPlan models_plan_of(const Settings& settings);
 
 /// The settings of the run of `train` that wrote a model file, and how far it came.
 class ModelOrigin {
@@ -45,8 +61,8 @@ class ModelOrigin {
   /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the
   /// map used in comparisons: the layer map from cell to cell with c = 1 on a lattice that is not periodic.
   void require_comparable(const std::string& what) const;
-  /// Throws BadInput for a model that was trained on tokens other than those of `settings` (data.*).
-  void require_data(const std::string& what, const Settings& settings) const;
+  /// Throws BadInput for a model that was trained on tokens other than those of `wanted` (ModelsPlan::data).
+  void require_data(const std::string& what, const NamedWords& wanted) const;
 
  private:
   std::string file_;
@@ -77,11 +93,11 @@ bool guesses_masked_words(const ModelSpec& spec);
 /// The models of all seeds, read into the memory of every rank.
 class ComparedModels {
  public:
-  /// Reads the files of models.*. Collective over `comm`; throws BadInput (agreed) for files that are missing
-  /// or inconsistent.
-  ComparedModels(const Settings& settings, MPI_Comm comm, ModelNeeds needs);
+  /// Reads the files. Collective over `comm`; throws BadInput (agreed) for files that are missing or
+  /// inconsistent.
+  ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs);
 
-  const std::vector<long>& seeds() const { return seeds_; }
+  const std::vector<long>& seeds() const { return plan_.seeds; }
   /// Names of the models that the deck asks for, in this order: transformer, independent, normed, distilled,
   /// linear, mlp, inherited.
   const std::vector<std::string>& names() const { return names_; }
@@ -102,20 +118,20 @@ class ComparedModels {
   /// The data.tokens that a model was trained with, where they may differ from those of the deck (mlp) and
   /// do; else "".
   const std::string& tokens(const std::string& name) const;
-  /// Throws BadInput unless the models of this name take this input, whose data are made by data.*.
-  void require_input(const Settings& settings, const std::string& name, const InputShape& input) const;
+  /// Throws BadInput unless the models of this name take this input.
+  void require_input(const std::string& name, const InputShape& input) const;
 
  private:
-  void read_files(const Settings& settings, const std::string& name);
+  void read_files(const std::string& name, const std::string& pattern);
   /// Throws BadInput if a model lacks the head that the experiment needs.
   void require_head(const std::string& key, const ModelSpec& spec) const;
   void require_alike() const;
   const ComparedModel& first() const { return models_.front().front(); }
   std::size_t place(const std::string& name) const;
 
+  ModelsPlan plan_;
   MPI_Comm comm_;
   ModelNeeds needs_;
-  std::vector<long> seeds_;
   std::vector<std::string> names_, words_;
   std::vector<std::vector<ComparedModel>> models_;  // [name][seed]
   std::vector<std::string> tokens_;                 // [name]

@@ -1,4 +1,5 @@
-#include "drivers/compare/compare.hpp"
+// `perturbation`: response of a Transformer and its PDE models to noise, blanked tokens and adversarial
+// steps.
 
 #include <sstream>
 
@@ -7,6 +8,7 @@
 #include "base/error.hpp"
 #include "data/images/image_tokens.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 
@@ -103,7 +105,6 @@ class Perturbation final : public ModelStudy {
     problem().require_classes("the accuracy");
   }
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -129,7 +130,7 @@ study::Contents Perturbation::contents() {
          {to.accuracy, to.accuracy_by_sample, to.loss, to.change, to.sensitivity, to.not_finite})
       measures.push_back(one);
   }
-  return {coordinates, {classes}, {}, measures};
+  return compare::with_models({coordinates, {classes}, {}, measures});
 }
 
 void Perturbation::add_axes(StudyRecord& record) {
@@ -140,8 +141,8 @@ void Perturbation::add_axes(StudyRecord& record) {
 }
 
 void Perturbation::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-  perturbation::PerturbedModel model(*probe, plan_, problem().samples());
+  const auto own = probe(seed, name);
+  perturbation::PerturbedModel model(*own, plan_, problem().samples());
   accumulate(
       problem().samples(), [&](const Batch& batch) { model.show(batch); }, model);
 
@@ -170,38 +171,33 @@ void Perturbation::measure_model(std::size_t seed, const std::string& name, Resu
   }
 }
 
-}  // namespace
-
-void describe_perturbation(io::Description& description) {
-  compare::describe_comparison(description, "perturbation", Perturbation::contents());
-}
-
 void declare_perturbation(Options& options) {
   declare_compared(options);
   declare_study_run(options, "perturbation.h5");
   for (const auto& one : level_keys)
-    options.declare(
-        {.name = one.key, .fallback = one.fallback, .doc = one.doc, .minimum = 0, .maximum = one.maximum});
-  options.declare({.name = "perturbation.pgd_steps",
-                   .fallback = 10L,
-                   .doc = "number of sign steps of PGD, each 2.5 / steps times the level; 0: no PGD",
-                   .minimum = 0});
-  options.declare({.name = "perturbation.random_start",
-                   .fallback = false,
-                   .doc = "start PGD from a random point of its ball, not from the clean input"});
-  options.declare({.name = "perturbation.growth",
-                   .fallback = 1e-3,
-                   .doc = "level of the noise on the embedded input whose growth through depth is measured",
-                   .minimum = 0,
-                   .above_minimum = true});
-  options.declare({.name = "perturbation.jacobian",
-                   .fallback = true,
-                   .doc = "compute the largest singular value of the Jacobian of the logits and its "
-                          "direction; takes one backward pass and one state in memory for each class"});
+    options.declare(one.key, one.fallback, one.doc, {.minimum = 0, .maximum = one.maximum});
+  options.declare("perturbation.pgd_steps", 10L,
+                  "number of sign steps of PGD, each 2.5 / steps times the level; 0: no PGD", {.minimum = 0});
+  options.declare("perturbation.random_start", false,
+                  "start PGD from a random point of its ball, not from the clean input");
+  options.declare("perturbation.growth", 1e-3,
+                  "level of the noise on the embedded input whose growth through depth is measured",
+                  {.minimum = 0, .above_minimum = true});
+  options.declare("perturbation.jacobian", true,
+                  "compute the largest singular value of the Jacobian of the logits and its direction; takes "
+                  "one backward pass and one state in memory for each class");
 }
 
-std::unique_ptr<Experiment> make_perturbation(const Settings& settings, const RunContext& context) {
-  return make_study_of<Perturbation>(settings, context);
+}  // namespace
+
+ExperimentEntry perturbation_experiment() {
+  return study_entry<Perturbation>(
+      {.name = "perturbation",
+       .family = "compare",
+       .sentence = "perturbs the inputs of a Transformer and of its PDE models: noise, blanked tokens, "
+                   "attacks",
+       .cites = "docs/model.md; arXiv 2408.09523, 1412.6572, 1706.06083",
+       .declare = declare_perturbation});
 }
 
 }  // namespace fluxformer

@@ -11,26 +11,46 @@
 namespace fluxformer {
 namespace {
 
-// Ranks over the tokens of a sample: only `hessian` has the key.
+// Ranks over the tokens of a sample: only `hessian_spectrum` has the key.
 int ranks_token(const Settings& settings) {
   const char* const key = "mesh.ranks_token";
   return settings.options()->find(key) != nullptr ? settings.count(key) : 1;
 }
 
+// The split that samples are drawn from. Only `hessian_spectrum` can choose: the loss of the training is
+// minimised on its own samples.
+std::string split_of(const Settings& settings) {
+  return settings.options()->find("data.split") != nullptr ? settings.word("data.split") : "test";
+}
+
 }  // namespace
 
-CompareProblem::CompareProblem(const Settings& settings, MPI_Comm comm, ModelNeeds needs)
+ComparePlan compare_plan_of(const Settings& settings) {
+  return {.precision = precision_of(settings),
+          .models = models_plan_of(settings),
+          .input = {.data = data_plan(settings),
+                    .split = split_of(settings),
+                    .count = settings.integer("samples.count"),
+                    .batch = settings.count("samples.batch"),
+                    .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
+          .ranks_token = ranks_token(settings)};
+}
+
+CompareProblem::CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs)
     : comm_(comm),
-      precision_(precision_of(settings)),
-      models_(settings, comm, needs),
-      ranks_(comm, ranks_token(settings)),
-      input_(std::make_unique<ComparedInput>(settings, comm, ranks_.line, models_.known_input())) {
+      precision_(plan.precision),
+      models_(plan.models, comm, needs),
+      ranks_(comm, plan.ranks_token),
+      input_(std::make_unique<ComparedInput>(plan.input, comm, ranks_.line, models_.known_input())) {
   for (const auto& name : models_.names()) {
     const auto& tokens = models_.tokens(name);
-    if (!tokens.empty() && !other_inputs_.contains(tokens))
-      other_inputs_[tokens] = std::make_unique<ComparedInput>(settings.with({{"data.tokens", tokens}}), comm,
-                                                              ranks_.line, models_.known_input());
-    models_.require_input(settings, name, input_of(name).samples().shape());
+    if (!tokens.empty() && !other_inputs_.contains(tokens)) {
+      auto other = plan.input;
+      other.data.set.tokens = tokens;
+      other_inputs_[tokens] =
+          std::make_unique<ComparedInput>(other, comm, ranks_.line, models_.known_input());
+    }
+    models_.require_input(name, input_of(name).samples().shape());
   }
 }
 
@@ -98,40 +118,33 @@ std::string CompareProblem::describe() const {
 
 namespace {
 
-// The split that samples are drawn from. Only `hessian` can choose: the loss of the training is minimised on
-// its own samples.
-std::string split_of(const Settings& settings) {
-  return settings.options()->find("data.split") != nullptr ? settings.word("data.split") : "test";
-}
-
 /// The order in which `train` draws its samples, and in which comparisons draw test samples.
-std::vector<std::size_t> drawing_order(const Settings& settings, const std::string& split, std::size_t size) {
-  const char* const purpose = split == "train" ? "training" : "compared";
-  return shuffled(size, static_cast<std::uint64_t>(settings.integer("run.seed")), purpose, 0);
+std::vector<std::size_t> drawing_order(const InputPlan& plan, std::size_t size) {
+  return shuffled(size, plan.seed, plan.split == "train" ? "training" : "compared", 0);
 }
 
 }  // namespace
 
-ComparedInput::ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known)
-    : split_(split_of(settings)),
-      data_(open_data(data_plan(settings), split_, known, comm)),
+ComparedInput::ComparedInput(const InputPlan& plan, MPI_Comm comm, MPI_Comm line, const KnownInput& known)
+    : plan_(plan),
+      data_(open_data(plan.data, plan.split, known, comm)),
       line_(token_line(line, *data_)),
-      drawn_(drawing_order(settings, split_, data_->size())),
-      samples_(choose(settings, comm)) {}
+      drawn_(drawing_order(plan, data_->size())),
+      samples_(choose(comm)) {}
 
-SampleSet ComparedInput::choose(const Settings& settings, MPI_Comm comm) const {
-  const Index wanted = settings.integer("samples.count");
+SampleSet ComparedInput::choose(MPI_Comm comm) const {
+  const Index wanted = plan_.count;
   if (wanted > std::ssize(drawn_))
     throw BadInput("samples.count = " + std::to_string(wanted) + ": " + data_->name() + " has " +
-                   std::to_string(drawn_.size()) + " " + split_ + " samples");
-  const SampleSet all(comm, line_, *data_, drawn_, settings.count("samples.batch"));
+                   std::to_string(drawn_.size()) + " " + plan_.split + " samples");
+  const SampleSet all(comm, line_, *data_, drawn_, plan_.batch);
   return all.first(wanted > 0 ? wanted : all.size());
 }
 
 SampleSet ComparedInput::other_samples(long count, const std::string& key) const {
   if (count > std::ssize(drawn_) - samples_.size())
     throw BadInput(key + " = " + std::to_string(count) + ": " + data_->name() + " has only " +
-                   std::to_string(drawn_.size() - samples_.size()) + " " + split_ +
+                   std::to_string(drawn_.size() - samples_.size()) + " " + plan_.split +
                    " samples besides those of samples.count");
   others_ = std::max(others_, count);
   const auto first = drawn_.begin() + samples_.size();
@@ -144,7 +157,7 @@ std::uint64_t ComparedInput::digest() const {
 
 std::string ComparedInput::describe() const {
   std::ostringstream text;
-  text << data_->name() << ": " << samples_.size() << ' ' << split_ << " samples, " << line_.tokens_x()
+  text << data_->name() << ": " << samples_.size() << ' ' << plan_.split << " samples, " << line_.tokens_x()
        << " x " << line_.tokens_y() << " tokens; " << samples_.replica().count * line_.size()
        << " rank(s), up to " << samples_.capacity() << " samples each at a time";
   return text.str();

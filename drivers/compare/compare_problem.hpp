@@ -6,12 +6,12 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <cstdint>
 #include "analysis/model_probe.hpp"
 #include "base/settings.hpp"
 #include "data/dataset.hpp"
@@ -24,16 +24,36 @@
 
 namespace fluxformer {
 
+/// Samples of a split of a data set.
+struct InputPlan {
+  DataPlan data;
+  std::string split = "test";
+  long count = 0;          ///< number of samples; 0: all
+  int batch = 1;           ///< samples of a batch on each rank
+  std::uint64_t seed = 1;  ///< of the choice of samples
+};
+
+/// A comparison.
+struct ComparePlan {
+  Precision precision = Precision::float64;
+  ModelsPlan models;
+  InputPlan input;
+  int ranks_token = 1;  ///< ranks that share the tokens of a sample
+};
+/// The plan by models.*, data.*, samples.* and run.*. Throws BadInput for a precision that this processor does
+/// not have. Not collective.
+ComparePlan compare_plan_of(const Settings& settings);
+
 /// One split of a data set, and samples drawn from it.
 class ComparedInput {
  public:
-  /// Opens the data and draws samples by data.*, samples.* and run.seed. `known`: the input recorded in the
-  /// models; `line`: the ranks that share the tokens of a sample. Collective over `comm`; throws BadInput
-  /// (agreed).
-  ComparedInput(const Settings& settings, MPI_Comm comm, MPI_Comm line, const KnownInput& known);
+  /// Opens the data and draws samples. `known`: the input recorded in the models; `line`: the ranks that share
+  /// the tokens of a sample. Collective over `comm`; throws BadInput (agreed).
+  ComparedInput(const InputPlan& plan, MPI_Comm comm, MPI_Comm line, const KnownInput& known);
   ComparedInput(const ComparedInput&) = delete;
   ComparedInput& operator=(const ComparedInput&) = delete;
 
+  const InputPlan& plan() const { return plan_; }
   const data::Dataset& data() const { return *data_; }
   const TokenLine& line() const { return line_; }
   /// Samples on which models are evaluated.
@@ -47,9 +67,9 @@ class ComparedInput {
   std::string describe() const;
 
  private:
-  SampleSet choose(const Settings& settings, MPI_Comm comm) const;
+  SampleSet choose(MPI_Comm comm) const;
 
-  std::string split_;
+  InputPlan plan_;
   std::unique_ptr<data::Dataset> data_;
   TokenLine line_;
   std::vector<std::size_t> drawn_;  // all samples of the split, in drawing order
@@ -62,7 +82,7 @@ class CompareProblem {
  public:
   /// Reads models and data. Collective over `comm`; throws BadInput (agreed) for files that are missing or
   /// inconsistent with each other or the data.
-  CompareProblem(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes);
+  CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs);
   CompareProblem(const CompareProblem&) = delete;
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// Description in a few lines, for --validate and the log.

@@ -1,10 +1,11 @@
-#include "drivers/compare/compare.hpp"
+// `spectrum_of_states`: how many directions the hidden states of a sample's tokens span, by depth.
 
 #include <algorithm>
 
 #include "analysis/states/state_spectrum.hpp"
 #include "analysis/states/state_variables.hpp"
 #include "drivers/compare/model_study.hpp"
+#include "drivers/registry.hpp"
 
 namespace fluxformer {
 namespace {
@@ -18,15 +19,15 @@ class SpectrumOfStates final : public ModelStudy {
       modes_ = std::max(modes_, problem().models().at(0, name).parameters.spec.width);
     modes_ = std::min(modes_, problem().line().tokens());
   }
-  static study::Contents contents() { return {{mode}, {}, {}, {singular_value, effective_rank}}; }
-  std::vector<io::Variable> measures() const override { return contents().measures; }
+  static study::Contents contents() {
+    return compare::with_models({{mode}, {}, {}, {singular_value, effective_rank}});
+  }
 
  protected:
   void add_axes(StudyRecord& record) override { record.axis(mode, 1, modes_); }
 
   void measure_model(std::size_t seed, const std::string& name, Results& to) override {
-    const auto probe = problem().probe(problem().models().at(seed, name).parameters);
-    const auto spectrum = states::measure_spectrum(problem().samples(), *probe, modes_);
+    const auto spectrum = states::measure_spectrum(problem().samples(), *probe(seed, name), modes_);
     to.put(singular_value, spectrum.singular_values());
     to.put(effective_rank, spectrum.effective_rank());
   }
@@ -35,19 +36,20 @@ class SpectrumOfStates final : public ModelStudy {
   int modes_ = 0;
 };
 
-}  // namespace
-
-void describe_spectrum_of_states(io::Description& description) {
-  compare::describe_comparison(description, "spectrum_of_states", SpectrumOfStates::contents());
-}
-
 void declare_spectrum_of_states(Options& options) {
   declare_compared(options);
   declare_study_run(options, "spectrum_of_states.h5");
 }
 
-std::unique_ptr<Experiment> make_spectrum_of_states(const Settings& settings, const RunContext& context) {
-  return make_study_of<SpectrumOfStates>(settings, context);
+}  // namespace
+
+ExperimentEntry spectrum_of_states_experiment() {
+  return study_entry<SpectrumOfStates>(
+      {.name = "spectrum_of_states",
+       .family = "compare",
+       .sentence = "counts the directions that the states of a sample's tokens span, by depth",
+       .cites = "docs/model.md; Roy, Vetterli, EUSIPCO 2007, 606; arXiv 2103.03404",
+       .declare = declare_spectrum_of_states});
 }
 
 }  // namespace fluxformer

@@ -2,71 +2,52 @@
 
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
 #include "io/digest.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 
-void compare::describe_comparison(io::Description& description, const std::string& experiment,
-                                  study::Contents contents) {
+study::Contents compare::with_models(study::Contents contents) {
   contents.coordinates.insert(contents.coordinates.begin(), axes::model_depth);
   contents.model_notes.insert(contents.model_notes.begin(), {files, parameters, trained, norm, knots});
-  study::describe(description, experiment, contents);
+  return contents;
 }
 
 namespace {
 
 void declare_models(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "models.seeds",
-           .fallback = std::vector<long>{1},
-           .doc = "seeds of the trained models, e.g. 1, 2, 3; each replaces {seed} in the file names",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare({.name = "models.transformer",
-           .fallback = std::string(),
-           .doc = "HDF5 file of the trained Transformer, e.g. out/transformer_{seed}.h5"});
-  declare({.name = "models.independent",
-           .fallback = std::string(),
-           .doc = "HDF5 file of a PDE model trained on labels only; empty: none"});
-  declare({.name = "models.normed",
-           .fallback = std::string(),
-           .doc = "HDF5 file of a PDE model trained on labels only, with normalisation (depth.norm of "
-                  "train); empty: none"});
-  declare(
-      {.name = "models.distilled",
-       .fallback = std::string(),
-       .doc = "HDF5 file of a PDE model distilled from the Transformer (distill.* of train); empty: none"});
-  declare({.name = "models.inherited",
-           .fallback = 0L,
-           .doc = "depth cells per layer of a PDE model that takes the Transformer's own weights, "
+  options.declare("models.seeds", std::vector<long>{1},
+                  "seeds of the trained models, e.g. 1, 2, 3; each replaces {seed} in the file names",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare("models.transformer", "",
+                  "HDF5 file of the trained Transformer, e.g. out/transformer_{seed}.h5");
+  options.declare("models.independent", "", "HDF5 file of a PDE model trained on labels only; empty: none");
+  options.declare("models.normed", "",
+                  "HDF5 file of a PDE model trained on labels only, with normalisation (depth.norm of "
+                  "train); empty: none");
+  options.declare(
+      "models.distilled", "",
+      "HDF5 file of a PDE model distilled from the Transformer (distill.* of train); empty: none");
+  options.declare("models.inherited", 0L,
+                  "depth cells per layer of a PDE model that takes the Transformer's own weights, "
                   "interpolated in depth; 1: the Transformer itself, 0: none",
-           .unit = "cells",
-           .minimum = 0});
+                  {.unit = "cells", .minimum = 0});
 }
 
 }  // namespace
 
 void declare_compared(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_models(options);
-  declare({.name = "samples.count",
-           .fallback = 1000L,
-           .doc = "number of test samples used, drawn with run.seed; 0: all",
-           .minimum = 0});
-  declare({.name = "samples.batch",
-           .fallback = 32L,
-           .doc = "samples per batch on each rank",
-           .unit = "samples",
-           .minimum = 1});
+  options.declare("samples.count", 1000L, "number of test samples used, drawn with run.seed; 0: all",
+                  {.minimum = 0});
+  options.declare("samples.batch", 32L, "samples per batch on each rank", {.unit = "samples", .minimum = 1});
   declare_data_options(options);
-  declare(precision_option());
-  declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
+  options.declare(precision_option());
+  options.declare(seed_option("seed of the built-in data, of the choice of samples and of all random draws"));
 }
 
 Option epochs_option(const std::string& name) {
@@ -93,7 +74,8 @@ std::vector<Place> ModelStudy::places() const {
 std::vector<Study::Source> ModelStudy::sources() const {
   const auto& models = problem_.models();
   const auto digest = [](const Parameters& parameters) {
-    return io::digest_of(parameters.values.data(), std::ssize(parameters.values));
+    return digest_of(parameters.spec) +
+           io::digest_of(parameters.values.data(), std::ssize(parameters.values));
   };
   std::vector<Source> all;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)

@@ -30,9 +30,8 @@ inline io::Variable after_epochs(const io::Variable& of) {
   return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");
 }
 
-/// Describes all files of an experiment that compares models read from files.
-void describe_comparison(io::Description& description, const std::string& experiment,
-                         study::Contents contents);
+/// Adds what the file of every study of models contains: their depths, and the notes above.
+study::Contents with_models(study::Contents contents);
 
 }  // namespace compare
 
@@ -48,7 +47,7 @@ class ModelStudy : public Study {
  public:
   /// Reads models and data. Collective over `comm`; throws BadInput (agreed).
   ModelStudy(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes)
-      : problem_(settings, comm, needs) {}
+      : problem_(compare_plan_of(settings), comm, needs) {}
 
   std::string describe() const override { return problem_.describe(); }
   /// Seed by seed, the Transformer first.
@@ -56,12 +55,16 @@ class ModelStudy : public Study {
   std::string unit() const final { return "models"; }
   int ranks_of_place() const final { return all_ranks; }
   /// The models, their weight snapshots and the samples.
-  std::vector<Source> sources() const final;
+  std::vector<Source> sources() const override;
   void begin(StudyRecord& record) final;
   void measure(const Place& place, Results& to) final;
 
  protected:
   const CompareProblem& problem() const { return problem_; }
+  /// A probe of model `name` of the seed with index `seed`, for this rank's samples. Not collective.
+  std::unique_ptr<ModelProbe> probe(std::size_t seed, const std::string& name) const {
+    return problem_.probe(problem_.models().at(seed, name).parameters);
+  }
   /// Adds the axes of the measures, and notes. Not collective.
   virtual void add_axes(StudyRecord& record) = 0;
   /// Measures model `name` of the seed with index `seed`. Collective; the numbers are the same on all ranks.
@@ -72,13 +75,5 @@ class ModelStudy : public Study {
  private:
   CompareProblem problem_;
 };
-
-/// Makes an experiment of a study that is constructed from settings and communicator. Collective; throws
-/// BadInput (agreed).
-template <class OwnStudy>
-std::unique_ptr<Experiment> make_study_of(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<OwnStudy>(s, comm); });
-}
 
 }  // namespace fluxformer

@@ -1,7 +1,6 @@
 #include "drivers/evolve/evolve_experiment.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <limits>
@@ -17,9 +16,10 @@
 #include "base/vector_arrays.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_frame.hpp"
+#include "drivers/evolve/evolve_options.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
 #include "drivers/evolve/evolve_record.hpp"
-#include "drivers/evolve/front_reference.hpp"
+#include "drivers/registry.hpp"
 #include "io/archive_reader.hpp"
 #include "io/axes.hpp"
 #include "io/checkpoint.hpp"
@@ -149,9 +149,7 @@ bool EvolveExperiment::find_reference() {
     return true;
   bool stopped = false;
   try {
-    measurement_.set_reference(front_reference(*problem_.mesh, *problem_.equation, problem_.solver_settings,
-                                               problem_.inflow_slab,
-                                               [&] { return stopped = frame_.asked_to_stop(); }));
+    measurement_.set_reference(front_reference(problem_, [&] { return stopped = frame_.asked_to_stop(); }));
   } catch (const NumericalFailure& e) {
     if (frame_.root())
       std::cerr << "fluxformer: no arrival times, the steady state was not found: " << e.what() << '\n';
@@ -260,8 +258,6 @@ Report EvolveExperiment::run() {
   return report;
 }
 
-}  // namespace
-
 void describe_evolve(io::Description& description) {
   using namespace evolution;
   io::describe_archive(description);
@@ -283,13 +279,23 @@ void describe_evolve(io::Description& description) {
   io::describe_checkpoint(description);
 }
 
-std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context) {
-  return make_evolve_with({}, settings, context);
-}
+}  // namespace
 
 std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
                                              const Settings& settings, const RunContext& context) {
   return std::make_unique<EvolveExperiment>(settings, context, more_terms);
+}
+
+ExperimentEntry evolve_experiment() {
+  return {.name = "evolve",
+          .family = "evolve",
+          .sentence = "solves the PDE of a Transformer in time on the depth x token mesh",
+          .cites = "MODEL: docs/model.md; arXiv 2408.09523; arXiv 1906.02762",
+          .declare = declare_evolve,
+          .describe = describe_evolve,
+          .make = [](const Settings& settings, const RunContext& context) {
+            return make_evolve_with({}, settings, context);
+          }};
 }
 
 }  // namespace fluxformer

@@ -9,12 +9,9 @@
 
 namespace fluxformer {
 
-/// Registry entries (ExperimentEntry): the contents of the files, and the run. The make_ function is
-/// collective and throws BadInput (agreed).
-void describe_evolve(io::Description& description);
-std::unique_ptr<Experiment> make_evolve(const Settings& settings, const RunContext& context);
-/// Makes `evolve` with additional terms in the equation. An experiment that uses this declares their keys in
-/// addition to those of declare_evolve; describe_evolve describes its files.
+/// Makes `evolve` with additional terms in the equation. An experiment that uses this is an entry like that
+/// of `evolve` (evolve_experiment), which declares the keys of the terms in addition. Collective; throws
+/// BadInput (agreed).
 std::unique_ptr<Experiment> make_evolve_with(const std::vector<MakeTerm>& more_terms,
                                              const Settings& settings, const RunContext& context);
 

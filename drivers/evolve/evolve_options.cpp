@@ -1,7 +1,5 @@
 #include "drivers/evolve/evolve_options.hpp"
 
-#include <utility>
-
 #include "base/error.hpp"
 #include "drivers/common/run_options.hpp"
 
@@ -9,101 +7,65 @@ namespace fluxformer {
 namespace {
 
 void declare_inflow_and_start(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "inflow.source",
-           .fallback = std::string("data"),
-           .doc = "inflow at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
-           .choices = {"data", "noise", "none"}});
-  declare({.name = "inflow.samples", .fallback = 1L, .doc = "samples solved simultaneously", .minimum = 1});
-  declare({.name = "inflow.first", .fallback = 0L, .doc = "index of the first sample", .minimum = 0});
-  declare({.name = "inflow.every",
-           .fallback = 0.0,
-           .doc = "streaming: interval after which the next samples flow in; 0: constant inflow",
-           .unit = "time",
-           .minimum = 0});
+  options.declare("inflow.source", "data",
+                  "inflow at s = 0: embedded samples of data.set, normal noise keyed by index, or zeros",
+                  {.choices = {"data", "noise", "none"}});
+  options.declare("inflow.samples", 1L, "samples solved simultaneously", {.minimum = 1});
+  options.declare("inflow.first", 0L, "index of the first sample", {.minimum = 0});
+  options.declare("inflow.every", 0.0,
+                  "streaming: interval after which the next samples flow in; 0: constant inflow",
+                  {.unit = "time", .minimum = 0});
 
-  declare({.name = "data.split",
-           .fallback = std::string("test"),
-           .doc = "split of the data set that samples are taken from",
-           .choices = {"train", "test"},
-           .when = When{"inflow.source", "data"}});
+  options.declare("data.split", "test", "split of the data set that samples are taken from",
+                  {.choices = {"train", "test"}, .when = When{"inflow.source", "data"}});
 
-  declare(
-      {.name = "start.state",
-       .fallback = std::string("zero"),
-       .doc =
-           "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or random "
-           "points on the unit sphere, a cosine mode over tokens, or quantiles of a normal distribution",
-       .choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
-  declare({.name = "start.gamma",
-           .fallback = 0.0,
-           .doc = "inner product of every pair of equiangular points",
-           .minimum = -1,
-           .maximum = 1,
-           .when = When{"start.state", "equiangular"}});
-  declare({.name = "start.mode",
-           .fallback = 1L,
-           .doc = "wave number k of the cosine mode cos(pi k (j + 1/2) / n); on a two-dimensional lattice, "
+  options.declare(
+      "start.state", "zero",
+      "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or random "
+      "points on the unit sphere, a cosine mode over tokens, or quantiles of a normal distribution",
+      {.choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
+  options.declare("start.gamma", 0.0, "inner product of every pair of equiangular points",
+                  {.minimum = -1, .maximum = 1, .when = When{"start.state", "equiangular"}});
+  options.declare("start.mode", 1L,
+                  "wave number k of the cosine mode cos(pi k (j + 1/2) / n); on a two-dimensional lattice, "
                   "in both directions",
-           .minimum = 0,
-           .when = When{"start.state", "cosine"}});
-  declare({.name = "start.scale",
-           .fallback = 1.0,
-           .doc = "amplitude of the cosine mode, or standard deviation of noise and quantiles",
-           .when = When{"start.state", {"noise", "cosine", "quantiles"}}});
+                  {.minimum = 0, .when = When{"start.state", "cosine"}});
+  options.declare("start.scale", 1.0,
+                  "amplitude of the cosine mode, or standard deviation of noise and quantiles",
+                  {.when = When{"start.state", {"noise", "cosine", "quantiles"}}});
 }
 
 void declare_time_steps(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "evolve.method",
-           .fallback = std::string("ssp"),
-           .doc = "time integrator (PETSc TS): strong-stability-preserving Runge-Kutta, other Runge-Kutta, "
+  options.declare("evolve.method", "ssp",
+                  "time integrator (PETSc TS): strong-stability-preserving Runge-Kutta, other Runge-Kutta, "
                   "forward Euler, or implicit-explicit with implicit diffusion",
-           .choices = {"ssp", "rk", "euler", "arkimex"}});
-  declare({.name = "evolve.variant",
-           .fallback = std::string(),
-           .doc =
-               "scheme within the family of the method, by its PETSc name: ssp: rks2 (default), rks3, rk104; "
-               "rk: 4 (default), 5f (default with a tolerance), 3bs, ...; arkimex: 3 (default), 4, ..."});
-  declare({.name = "evolve.dt",
-           .fallback = 0.0,
-           .doc = "time step; 0: chosen by evolve.cfl",
-           .unit = "time",
-           .minimum = 0});
-  declare({.name = "evolve.cfl",
-           .fallback = 0.5,
-           .doc = "time step relative to the largest stable forward Euler step; without diffusion this is "
+                  {.choices = {"ssp", "rk", "euler", "arkimex"}});
+  options.declare(
+      "evolve.variant", "",
+      "scheme within the family of the method, by its PETSc name: ssp: rks2 (default), rks3, rk104; rk: 4 "
+      "(default), 5f (default with a tolerance), 3bs, ...; arkimex: 3 (default), 4, ...");
+  options.declare("evolve.dt", 0.0, "time step; 0: chosen by evolve.cfl", {.unit = "time", .minimum = 0});
+  options.declare("evolve.cfl", 0.5,
+                  "time step relative to the largest stable forward Euler step; without diffusion this is "
                   "the Courant number c dt/h",
-           .minimum = 0,
-           .above_minimum = true});
-  declare({.name = "evolve.time",
-           .fallback = 0.0,
-           .doc = "end time; 0: twice the crossing time S/c, or 1 without transport",
-           .unit = "time",
-           .minimum = 0,
-           .role = Role::free});
-  declare({.name = "evolve.stop",
-           .fallback = std::string("time"),
-           .doc = "when to stop: at the end time, or earlier once the state is steady",
-           .choices = {"time", "steady"},
-           .role = Role::free});
-  declare({.name = "evolve.steady",
-           .fallback = 1e-6,
-           .doc = "the state is steady once the largest |du/dt| is below this multiple of the largest |u|",
-           .unit = "1/time",
-           .minimum = 0,
-           .above_minimum = true,
-           .when = When{"evolve.stop", "steady"},
-           .role = Role::free});
-  declare({.name = "evolve.tolerance",
-           .fallback = 0.0,
-           .doc = "absolute and relative tolerance of error-controlled steps (rk, arkimex); 0: equal steps",
-           .minimum = 0});
-  declare({.name = "evolve.max_norm",
-           .fallback = 1e8,
-           .doc = "limit of |u|: a larger value anywhere ends the run with exit code 3",
-           .minimum = 0,
-           .above_minimum = true});
+                  {.minimum = 0, .above_minimum = true});
+  options.declare("evolve.time", 0.0, "end time; 0: twice the crossing time S/c, or 1 without transport",
+                  {.unit = "time", .minimum = 0, .role = Role::free});
+  options.declare("evolve.stop", "time", "when to stop: at the end time, or earlier once the state is steady",
+                  {.choices = {"time", "steady"}, .role = Role::free});
+  options.declare("evolve.steady", 1e-6,
+                  "the state is steady once the largest |du/dt| is below this multiple of the largest |u|",
+                  {.unit = "1/time",
+                   .minimum = 0,
+                   .above_minimum = true,
+                   .when = When{"evolve.stop", "steady"},
+                   .role = Role::free});
+  options.declare("evolve.tolerance", 0.0,
+                  "absolute and relative tolerance of error-controlled steps (rk, arkimex); 0: equal steps",
+                  {.minimum = 0});
+  options.declare("evolve.max_norm", 1e8,
+                  "limit of |u|: a larger value anywhere ends the run with exit code 3",
+                  {.minimum = 0, .above_minimum = true});
 }
 
 }  // namespace
@@ -117,75 +79,40 @@ void declare_evolve(Options& options) {
   declare_model_options(options);
   options.declare_when(When{"inflow.source", "data"}, declare_data_options);
   declare_evolution(options);
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "front.threshold",
-           .fallback = 0.05,
-           .doc = "the front has arrived once |u - u*| stays <= threshold |u*|, u* being the steady state; "
+  options.declare("front.threshold", 0.05,
+                  "the front has arrived once |u - u*| stays <= threshold |u*|, u* being the steady state; "
                   "0: u* is not computed",
-           .minimum = 0,
-           .maximum = 1});
+                  {.minimum = 0, .maximum = 1});
 
-  declare(output_option("evolve.h5", "HDF5 file to write; called <file>.part until it is complete"));
-  declare(overwrite_option());
-  declare({.name = "output.every",
-           .fallback = 0.0,
-           .doc = "time between stored states; 0: start and end only",
-           .unit = "time",
-           .minimum = 0,
-           .role = Role::output});
-  declare({.name = "output.fields",
-           .fallback = std::string("u"),
-           .doc = "field stored over depth and tokens: the hidden state u, or none",
-           .choices = {"u", "none"},
-           .role = Role::output});
-  declare({.name = "output.depth_stride",
-           .fallback = 1L,
-           .doc = "store every n-th depth cell",
-           .unit = "cells",
-           .minimum = 1,
-           .role = Role::output});
-  declare({.name = "output.channel_stride",
-           .fallback = 1L,
-           .doc = "store every n-th channel",
-           .unit = "channels",
-           .minimum = 1,
-           .role = Role::output});
-  declare({.name = "output.compression",
-           .fallback = 0L,
-           .doc = "deflate level of the stored states; 0: none",
-           .minimum = 0,
-           .maximum = 9,
-           .role = Role::output});
-  declare({.name = "output.history",
-           .fallback = 1L,
-           .doc = "number of steps between lines of the history",
-           .unit = "steps",
-           .minimum = 1,
-           .role = Role::output});
-  declare({.name = "output.attention",
-           .fallback = false,
-           .doc = "store the attention weights of every cell and head at the end of the run",
-           .role = Role::output});
-  declare({.name = "output.logits",
-           .fallback = false,
-           .doc = "store the logits of the model's heads at the last depth at the end of the run: those of "
+  options.declare(output_option("evolve.h5", "HDF5 file to write; called <file>.part until it is complete"));
+  options.declare(overwrite_option());
+  options.declare("output.every", 0.0, "time between stored states; 0: start and end only",
+                  {.unit = "time", .minimum = 0, .role = Role::output});
+  options.declare("output.fields", "u", "field stored over depth and tokens: the hidden state u, or none",
+                  {.choices = {"u", "none"}, .role = Role::output});
+  options.declare("output.depth_stride", 1L, "store every n-th depth cell",
+                  {.unit = "cells", .minimum = 1, .role = Role::output});
+  options.declare("output.channel_stride", 1L, "store every n-th channel",
+                  {.unit = "channels", .minimum = 1, .role = Role::output});
+  options.declare("output.compression", 0L, "deflate level of the stored states; 0: none",
+                  {.minimum = 0, .maximum = 9, .role = Role::output});
+  options.declare("output.history", 1L, "number of steps between lines of the history",
+                  {.unit = "steps", .minimum = 1, .role = Role::output});
+  options.declare("output.attention", false,
+                  "store the attention weights of every cell and head at the end of the run",
+                  {.role = Role::output});
+  options.declare("output.logits", false,
+                  "store the logits of the model's heads at the last depth at the end of the run: those of "
                   "classes, and those of words at every token",
-           .role = Role::output});
-  declare({.name = "output.model",
-           .fallback = true,
-           .doc = "store the weights under /model",
-           .role = Role::output});
+                  {.role = Role::output});
+  options.declare("output.model", true, "store the weights under /model", {.role = Role::output});
 
-  declare(seed_option("seed of the built-in data, of noise and of random starts"));
-  declare(time_limit_option());
+  options.declare(seed_option("seed of the built-in data, of noise and of random starts"));
+  options.declare(time_limit_option());
 
-  declare({.name = "checkpoint.every",
-           .fallback = 0.0,
-           .doc = "time between checkpoints; 0: only when stopped",
-           .unit = "time",
-           .minimum = 0,
-           .role = Role::output});
-  declare(restart_option());
+  options.declare("checkpoint.every", 0.0, "time between checkpoints; 0: only when stopped",
+                  {.unit = "time", .minimum = 0, .role = Role::output});
+  options.declare(restart_option());
 }
 
 namespace {

@@ -4,10 +4,13 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
+#include "base/vector_arrays.hpp"
 #include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/sample_set.hpp"
 #include "operators/kernels/blas.hpp"
+#include "solvers/march/march.hpp"
 
 namespace fluxformer {
 
@@ -153,6 +156,77 @@ std::string EvolveProblem::describe() const {
        << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'
        << solver->describe();
   return text.str();
+}
+
+namespace {
+
+constexpr int state_tag = 1;
+
+/// Marches to u* through depth, one rank after another: each marches through its own cells after the ranks
+/// before it, which pass on their last two slabs.
+std::vector<float> marched(const EvolveProblem& problem) {
+  const auto& mesh = *problem.mesh;
+  const auto& equation = *problem.equation;
+  const auto& spec = equation.spec();
+  MarchSettings settings;
+  // A steady march solves du/ds = F(u)/c: the upwind differences are backward Euler and BDF2 in depth.
+  settings.method = spec.scheme == DepthScheme::shift    ? "euler"
+                    : spec.scheme == DepthScheme::upwind ? "beuler"
+                                                         : "bdf2";
+  const DepthRange cells{mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1};
+  March march(equation.model(), spec.depth, spec.speed, settings, cells);
+  const int rank = mpi::rank(mesh.depth_line()), ranks = mpi::size(mesh.depth_line());
+  const std::size_t size = mesh.slab_size();
+  // Message from the ranks before: a flag that all went well so far, the slab in front of these cells, and
+  // the one before that.
+  std::vector<double> from(1 + 2 * size, 0.0);
+  from[0] = 1;
+  std::ranges::copy(problem.inflow_slab, from.begin() + 1);
+  std::vector<float> reference;
+  RankFailure failure;
+  if (rank != 0) receive_numbers(from, rank - 1, state_tag, mesh.depth_line());
+  const auto march_on = [&] {
+    const std::vector<double> start = from;
+    reference.reserve(static_cast<std::size_t>(mesh.cells()) * size);
+    march.run(
+        start.data() + 1,
+        [&](int, const double* slab) {
+          reference.insert(reference.end(), slab, slab + size);
+          // Keeps the last two slabs for the next rank.
+          std::copy_n(from.begin() + 1, size, from.begin() + 1 + static_cast<std::ptrdiff_t>(size));
+          std::copy_n(slab, size, from.begin() + 1);
+        },
+        start.data() + 1 + size);
+  };
+  if (from[0] != 0 && !failure.attempt(march_on)) from[0] = 0;
+  // Passed on also after a failure, so that no rank waits in vain.
+  if (rank + 1 < ranks) send_numbers(from, rank + 1, state_tag, mesh.depth_line());
+  failure.share(mesh.comm());
+  return reference;
+}
+
+/// Evolves to u*; empty if `stop` ended the search.
+std::vector<float> evolved(const EvolveProblem& problem, const std::function<bool()>& stop) {
+  const auto& spec = problem.equation->spec();
+  auto settings = problem.solver_settings;
+  settings.steady_tolerance = 1e-6;
+  settings.time = 50 * spec.depth.layers / spec.speed;
+  Evolve steady(*problem.mesh, *problem.equation, settings);
+  steady.set_inflow([&](long, double* slab) { std::ranges::copy(problem.inflow_slab, slab); });
+  const auto end = steady.run([&](const Step&) { return !stop(); });
+  if (end == EvolveEnd::stopped_by_hook) return {};
+  if (end != EvolveEnd::steady)
+    throw NumericalFailure("the state is not steady at t = " + std::to_string(steady.clock().time));
+  const ReadArray u(steady.state());
+  return {u.values, u.values + static_cast<std::size_t>(problem.mesh->cells()) * problem.mesh->slab_size()};
+}
+
+}  // namespace
+
+std::vector<float> front_reference(const EvolveProblem& problem, const std::function<bool()>& stop) {
+  const auto& spec = problem.equation->spec();
+  return spec.epsilon == 0 && !problem.equation->has_added_terms() ? marched(problem)
+                                                                   : evolved(problem, stop);
 }
 
 }  // namespace fluxformer

@@ -70,4 +70,11 @@ struct EvolveProblem {
   std::vector<double> inflow_slab;  ///< slab of cell 0 at t = 0
 };
 
+/// Computes the steady state u* behind the information front on the rank's cells,
+/// [cell][token][sample][channel], in single precision (the threshold of a front is 5 %). It is marched
+/// through depth or, if epsilon > 0 couples depth in both directions or the equation has added terms, evolved
+/// to the steady state. Empty if `stop` ended the search; it is called after each step. Collective over the
+/// mesh, as `stop` must be. Throws NumericalFailure (agreed) if u* is not found.
+std::vector<float> front_reference(const EvolveProblem& problem, const std::function<bool()>& stop);
+
 }  // namespace fluxformer

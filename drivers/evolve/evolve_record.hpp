@@ -2,10 +2,11 @@
 
 // The output of evolve: the history line by line, fields at intervals, and the results at the end.
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,12 +14,53 @@
 #include "analysis/states/depth_measures.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
-#include "drivers/evolve/evolve_variables.hpp"
 #include "io/archive_writer.hpp"
+#include "io/axes.hpp"
 #include "io/checkpoint.hpp"
 #include "solvers/evolve/evolve.hpp"
 
 namespace fluxformer {
+
+// Variables of `evolve` beside the measures of states and attention: the hidden state and the time history.
+namespace evolution {
+
+inline constexpr const char *history = "/history", *analysis = "/analysis/evolve", *attention = "/attention",
+                            *prediction = "/prediction";
+
+inline const io::Variable hidden_state{
+    "u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"};
+
+inline const io::Variable time{"time", {"step"}, "time", "propagation time at the end of the step"},
+    step_size{"step_size", {"step"}, "time", "length of the step"},
+    cfl{"cfl", {"step"}, "", "Courant number c dt/h"},
+    wall_time{"wall_time", {"step"}, "s", "wall time since the program (or its restart) began"};
+
+/// Axis of attention in `evolve`: attention has a layer axis as for models, and here the layers are the cells
+/// of the mesh.
+inline const io::Variable depth_cell = io::index(axes::layer.name, "depth cell");
+
+inline const io::Variable class_index = io::index("class", "class that a classifier knows"),
+                          word_index = io::index("word", "word of the model's table");
+inline const io::Variable class_logits{"class_logits",
+                                       {"sample", "class"},
+                                       "",
+                                       "logits of the classifier at the last depth, at the end of the run"},
+    word_logits{"word_logits",
+                {"token", "sample", "word"},
+                "",
+                "logits of the word head at the last depth, at the end of the run"};
+
+/// The numbers 0 .. count - 1, values of an axis that only counts.
+inline std::vector<double> indices(std::size_t count) {
+  std::vector<double> list(count);
+  std::iota(list.begin(), list.end(), 0.0);
+  return list;
+}
+
+inline const io::Variable arrival_time{
+    "arrival_time", {"depth"}, "time", "arrival of the front; NaN where it has not arrived"};
+
+}  // namespace evolution
 
 /// This rank's part of a state on the mesh, for output.
 io::FieldPart field_part(const Mesh& mesh);

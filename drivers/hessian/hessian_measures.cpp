@@ -52,21 +52,19 @@ void PartResults::add(const io::Variable& variable, const std::vector<double>& v
   to_.put(measured::of_part(part_, variable), values);
 }
 
-spectra::ExtremeEigenvalues PartResults::ends(spectra::EigenSolver& solver, Mat h,
-                                              spectra::EigenRequest request) {
+void PartResults::ends(spectra::EigenSolver& solver, Mat h, spectra::EigenRequest request) {
   const auto count = static_cast<std::size_t>(request.largest);
   request.smallest = part_ == "gauss_newton" ? 0 : request.largest;
-  auto found = solver.solve(h, request);
+  const auto found = solver.solve(h, request);
   const auto filled = [count](std::vector<double> list) {
     list.resize(count, missing_value);
     return list;
   };
   add(measured::largest, filled(found.largest.values));
   add(measured::largest_residual, filled(found.largest.residuals));
-  if (request.smallest == 0) return found;
+  if (request.smallest == 0) return;
   add(measured::smallest, filled(found.smallest.values));
   add(measured::smallest_residual, filled(found.smallest.residuals));
-  return found;
 }
 
 void PartResults::density(Mat h, const spectra::DensitySettings& settings) {

@@ -28,9 +28,9 @@ class PartResults {
   /// Puts measures of `part` of the Hessian into `to`, which is borrowed.
   PartResults(Results& to, std::string part) : to_(to), part_(std::move(part)) {}
 
-  /// Adds and returns the ends of the spectrum, `request.largest` eigenvalues at either end. The Gauss-Newton
-  /// part is positive semi-definite: only its upper end is computed.
-  spectra::ExtremeEigenvalues ends(spectra::EigenSolver& solver, Mat h, spectra::EigenRequest request);
+  /// Adds the ends of the spectrum, `request.largest` eigenvalues at either end. The Gauss-Newton part is
+  /// positive semi-definite: only its upper end is computed.
+  void ends(spectra::EigenSolver& solver, Mat h, spectra::EigenRequest request);
   /// Adds spectral density, trace and Frobenius norm.
   void density(Mat h, const spectra::DensitySettings& settings);
   /// Adds traces and norms of blocks.

@@ -17,6 +17,7 @@
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
 #include "drivers/hessian/hessian_measures.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
@@ -45,12 +46,20 @@ std::vector<io::Variable> of_all_parts(std::initializer_list<io::Variable> measu
   return all;
 }
 
-std::vector<io::Variable> entry_measures() {
-  return of_all_parts({layered::entry_share, layered::median_entry, layered::largest_entries});
+study::Contents contents_of_blocks() {
+  return {{layered::weight_matrix, layered::entry_size, layered::parameter, layered::other_parameter},
+          {},
+          {hessian::variables::blocks, layered::block_sizes},
+          of_all_parts({layered::entry_share, layered::median_entry, layered::largest_entries}),
+          names::in(names::analysis, hessian::variables::group)};
 }
 
-std::vector<io::Variable> norm_measures() {
-  return of_all_parts({layered::layer_norm, layered::matrix_norm});
+study::Contents contents_of_scaling() {
+  return {{layered::weight_matrix, layered::sigma, axes::layer},
+          {},
+          {},
+          of_all_parts({layered::layer_norm, layered::matrix_norm}),
+          names::in(names::analysis, hessian::variables::group)};
 }
 
 class LayerStudy final : public Study {
@@ -61,10 +70,6 @@ class LayerStudy final : public Study {
   std::string describe() const override;
   /// Kind, seed and sigma, in this order, sigma fastest.
   std::vector<Place> places() const override;
-  std::string root() const override { return names::in(names::analysis, hessian::variables::group); }
-  std::vector<io::Variable> measures() const override {
-    return plan_.follows_norms() ? norm_measures() : entry_measures();
-  }
   void begin(StudyRecord& record) override;
   void measure(const Place& place, Results& to) override;
   /// Adds the heat maps, too: the sizes of all entries of the Hessian, for the first seed of each kind.
@@ -300,100 +305,81 @@ const std::string attention_kinds =
 
 /// Declares the keys of decoder, loss and seeds; `kinds` are the layers that there are, `doc` tells them apart.
 void declare_layers(Options& options, const std::vector<std::string>& kinds, const std::string& doc) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "hessian.layers",
-           .fallback = std::vector<std::string>{"softmax", "linear"},
-           .doc = doc,
-           .choices = kinds,
-           .not_empty = true});
-  declare({.name = "hessian.seeds",
-           .fallback = std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
-           .doc = "seeds of data and weights",
-           .minimum = 0,
-           .maximum = std::numeric_limits<int>::max(),
-           .not_empty = true});
-  declare({.name = "hessian.width",
-           .fallback = 16L,
-           .doc = "width of the decoder and of its one head",
-           .minimum = 1});
-  declare(
-      {.name = "hessian.sequences",
-       .fallback = 64L,
-       .doc =
-           "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
-       .minimum = 1});
-  declare({.name = "hessian.mlp", .fallback = true, .doc = "give each layer an MLP of four times the width"});
-  declare({.name = "hessian.residual",
-           .fallback = 1.0,
-           .doc = "factor of the residual connection around attention"});
-  declare({.name = "hessian.loss",
-           .fallback = std::string("cross_entropy"),
-           .doc = "cross entropy of the next token, or squared error to the one-hot of the current token",
-           .choices = {"cross_entropy", "squared_error"}});
+  options.declare("hessian.layers", std::vector<std::string>{"softmax", "linear"}, doc,
+                  {.choices = kinds, .not_empty = true});
+  options.declare("hessian.seeds", std::vector<long>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+                  "seeds of data and weights",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max(), .not_empty = true});
+  options.declare("hessian.width", 16L, "width of the decoder and of its one head", {.minimum = 1});
+  options.declare(
+      "hessian.sequences", 64L,
+      "number of training sequences (5-digit additions); the six answer digits of each enter the loss",
+      {.minimum = 1});
+  options.declare("hessian.mlp", true, "give each layer an MLP of four times the width");
+  options.declare("hessian.residual", 1.0, "factor of the residual connection around attention");
+  options.declare("hessian.loss", "cross_entropy",
+                  "cross entropy of the next token, or squared error to the one-hot of the current token",
+                  {.choices = {"cross_entropy", "squared_error"}});
 }
-
-}  // namespace
 
 void declare_hessian_blocks(Options& options) {
   declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm"}, attention_kinds);
-  options.declare({.name = "hessian.heat_map",
-                   .fallback = false,
-                   .doc =
-                       "also store the sizes of all entries of the Hessian, for the first seed of each kind "
-                       "of layer: a number of 4 bytes for each pair of weights of the decoder"});
+  options.declare("hessian.heat_map", false,
+                  "also store the sizes of all entries of the Hessian, for the first seed of each kind of "
+                  "layer: a number of 4 bytes for each pair of weights of the decoder");
   declare_study_run(options, "hessian.h5");
 }
 
 void declare_hessian_scaling(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_layers(options, {"softmax", "linear", "softmax_pre_norm", "softmax_post_norm", linear_mlp},
                  attention_kinds +
                      ", linear_mlp (matrices without activation and a squared-error loss, "
                      "whatever hessian.mlp, .residual and .loss are)");
-  declare({.name = "hessian.sigmas",
-           .fallback = std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
-           .doc = "standard deviations of the embeddings",
-           .minimum = 1e-100,
-           .maximum = 1e100,
-           .not_empty = true});
-  declare({.name = "hessian.depth",
-           .fallback = 1L,
-           .doc = "number of layers; norms are exact for one layer, estimated for more",
-           .unit = "layers",
-           .minimum = 1});
-  declare({.name = "hessian.norm_probes",
-           .fallback = 20L,
-           .doc = "number of random vectors for each norm with more than one layer",
-           .minimum = 1});
+  options.declare("hessian.sigmas", std::vector<double>{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10},
+                  "standard deviations of the embeddings",
+                  {.minimum = 1e-100, .maximum = 1e100, .not_empty = true});
+  options.declare("hessian.depth", 1L, "number of layers; norms are exact for one layer, estimated for more",
+                  {.unit = "layers", .minimum = 1});
+  options.declare("hessian.norm_probes", 20L,
+                  "number of random vectors for each norm with more than one layer", {.minimum = 1});
   declare_study_run(options, "hessian.h5");
 }
 
-void describe_hessian_blocks(io::Description& description) {
-  const std::string group = hessian::variables::group;
-  study::describe(
-      description, group,
-      {{layered::weight_matrix, layered::entry_size, layered::parameter, layered::other_parameter},
-       {},
-       {hessian::variables::blocks, layered::block_sizes},
-       entry_measures()});
-  description.variables(names::in(names::in(names::analysis, group), "<model>"), {layered::heat_map});
+}  // namespace
+
+ExperimentEntry hessian_blocks_experiment() {
+  auto entry = study_entry(
+      {.name = "hessian_blocks",
+       .family = "hessian",
+       .sentence = "measures the sizes of the entries of the Hessian of one attention layer at random "
+                   "weights, by block",
+       .cites = "docs/model.md; arXiv 2410.10986",
+       .declare = declare_hessian_blocks,
+       .former = "hessian"},
+      contents_of_blocks, [](const Settings& s, MPI_Comm comm) {
+        return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
+      });
+  // The heat map is not over seeds.
+  entry.describe = [described = entry.describe,
+                    group = names::in(contents_of_blocks().group, "<model>")](io::Description& description) {
+    described(description);
+    description.variables(group, {layered::heat_map});
+  };
+  return entry;
 }
 
-void describe_hessian_scaling(io::Description& description) {
-  study::describe(description, hessian::variables::group,
-                  {{layered::weight_matrix, layered::sigma, axes::layer}, {}, {}, norm_measures()});
-}
-
-std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(layer_blocks_plan_of(s), comm);
-  });
-}
-
-std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
-  });
+ExperimentEntry hessian_scaling_experiment() {
+  return study_entry(
+      {.name = "hessian_scaling",
+       .family = "hessian",
+       .sentence = "follows how the blocks of the Hessian of attention layers grow with the size of the "
+                   "embeddings",
+       .cites = "docs/model.md; arXiv 2410.10986",
+       .declare = declare_hessian_scaling,
+       .former = "hessian"},
+      contents_of_scaling, [](const Settings& s, MPI_Comm comm) {
+        return std::make_unique<LayerStudy>(layer_scaling_plan_of(s), comm);
+      });
 }
 
 }  // namespace fluxformer

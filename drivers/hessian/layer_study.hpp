@@ -5,13 +5,11 @@
 // the entries of the Hessian's blocks, `hessian_scaling` how their norms grow with the size of the embeddings.
 // Places: kind of layer, seed and, where norms are followed, size of the embeddings.
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "analysis/decoder/layer_measures.hpp"
-#include "base/options.hpp"
-#include "drivers/common/experiment.hpp"
+#include "base/settings.hpp"
 
 namespace fluxformer {
 
@@ -32,14 +30,5 @@ struct LayerPlan {
 /// The plan of `hessian_blocks` or `hessian_scaling`. Throws BadInput for a number that is too large.
 LayerPlan layer_blocks_plan_of(const Settings& settings);
 LayerPlan layer_scaling_plan_of(const Settings& settings);
-
-/// Registry entries (ExperimentEntry): the keys, the contents of the files, and the runs. The make_ functions
-/// are collective and throw BadInput (agreed).
-void declare_hessian_blocks(Options& options);
-void declare_hessian_scaling(Options& options);
-void describe_hessian_blocks(io::Description& description);
-void describe_hessian_scaling(io::Description& description);
-std::unique_ptr<Experiment> make_hessian_blocks(const Settings& settings, const RunContext& context);
-std::unique_ptr<Experiment> make_hessian_scaling(const Settings& settings, const RunContext& context);
 
 }  // namespace fluxformer

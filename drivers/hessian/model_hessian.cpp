@@ -1,6 +1,8 @@
 #include "drivers/hessian/model_hessian.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "base/error.hpp"
@@ -28,21 +30,41 @@ std::string with_so_many(const SampleSet& samples) {
 
 }  // namespace
 
-hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
+template <class Value>
+Value MinimisedPlan::Key<Value>::of_model(const ModelOrigin& origin) const {
+  if (given || origin.value(name).empty()) return value;
+  if constexpr (std::is_same_v<Value, double>)
+    return origin.number(name);
+  else
+    return origin.value(name);
+}
+
+MinimisedPlan minimised_plan_of(const Settings& settings) {
+  const auto word = [&](const char* key) {
+    return MinimisedPlan::Key<std::string>{key, settings.word(key), settings.given(key)};
+  };
+  const auto real = [&](const char* key) {
+    return MinimisedPlan::Key<double>{key, settings.real(key), settings.given(key)};
+  };
+  return {.loss = word("train.loss"),
+          .label_smoothing = real("train.label_smoothing"),
+          .smoothness = real("train.smoothness"),
+          .coefficients = word("train.coefficients"),
+          .masked = real("train.masked")};
+}
+
+hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origin,
                              const Parameters& parameters) {
-  const auto own = [&](const char* key) { return !settings.given(key) && !origin.value(key).empty(); };
-  const auto word = [&](const char* key) { return own(key) ? origin.value(key) : settings.word(key); };
-  const auto real = [&](const char* key) { return own(key) ? origin.number(key) : settings.real(key); };
-  const auto coefficients = word("train.coefficients");
+  const auto coefficients = plan.coefficients.of_model(origin);
   const bool trained =
       coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
   bool diffuses = false;
   for (const auto& view : parameters.layout.views())
     if (view.name == "kappa")
       for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
-  return {{loss_kind(word("train.loss")), real("train.label_smoothing"),
+  return {{loss_kind(plan.loss.of_model(origin)), plan.label_smoothing.of_model(origin),
            guesses_masked_words(parameters.spec) ? LossTarget::masked_words : LossTarget::label},
-          real("train.smoothness"),
+          plan.smoothness.of_model(origin),
           {trained && diffuses, trained, trained}};
 }
 
@@ -66,8 +88,8 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 
-AnalysedSamples::AnalysedSamples(const Settings& settings, const CompareProblem& problem)
-    : settings_(settings), problem_(problem) {
+AnalysedSamples::AnalysedSamples(const MinimisedPlan::Key<double>& share, const CompareProblem& problem)
+    : share_(share), problem_(problem) {
   const auto& models = problem.models();
   bool any = false;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
@@ -77,21 +99,20 @@ AnalysedSamples::AnalysedSamples(const Settings& settings, const CompareProblem&
       any = true;
       masked(problem.input_of(name).samples(), model, name);
     }
-  if (settings.given("train.masked") && !any)
-    throw BadInput("train.masked = " + value_text(settings.value("train.masked")) +
+  if (share.given && !any)
+    throw BadInput(share.name + " = " + value_text(share.value) +
                    ": none of the models guesses masked words; leave the key out");
 }
 
 SampleSet AnalysedSamples::of(std::size_t seed, const std::string& name) {
   const auto& model = problem_.models().at(seed, name);
-  const auto& samples = plain(seed, name);
+  const auto& samples = input(seed, name).samples();
   return guesses_masked_words(model.parameters.spec) ? masked(samples, model, name) : samples;
 }
 
 SampleSet AnalysedSamples::masked(const SampleSet& samples, const ComparedModel& model,
                                   const std::string& name) const {
   const auto key = "models." + name + " = " + model.file;
-  const bool own = !settings_.given("train.masked") && !model.origin.value("train.masked").empty();
   // `train` makes the mask the last word of data whose words have no names.
   const auto vocabulary = samples.data().words().empty() && model.origin.trained()
                               ? mask_vocabulary_of_numbers(samples.data())
@@ -100,27 +121,24 @@ SampleSet AnalysedSamples::masked(const SampleSet& samples, const ComparedModel&
     throw BadInput(key +
                    ": guesses masked words, and no word of it is called <mask> or [MASK]; `import` takes "
                    "the names of the words with --words");
-  return masked_for_evaluation(
-      samples, own ? model.origin.number("train.masked") : settings_.real("train.masked"), vocabulary, key);
+  return masked_for_evaluation(samples, share_.of_model(model.origin), vocabulary, key);
 }
 
-const SampleSet& AnalysedSamples::plain(std::size_t seed, const std::string& name) {
+const ComparedInput& AnalysedSamples::input(std::size_t seed, const std::string& name) {
   const auto& models = problem_.models();
   const auto& origin = models.at(seed, name).origin;
   const auto& shared = problem_.input_of(name);
-  if (settings_.word("data.split") != "train" || !origin.trained()) return shared.samples();
-  const long drawn_with = static_cast<long>(origin.number("run.seed"));
-  if (drawn_with == settings_.integer("run.seed")) return shared.samples();
-  auto& [of_seed, input] = inputs_[models.tokens(name)];
-  if (of_seed != drawn_with) {
-    Settings::Changes changes{{"run.seed", drawn_with}};
-    if (!models.tokens(name).empty()) changes.emplace_back("data.tokens", models.tokens(name));
-    input.reset();  // frees the old one first: both together need not fit
-    input = std::make_unique<ComparedInput>(settings_.with(changes), problem_.comm(), shared.line().comm(),
-                                            models.known_input());
-    of_seed = drawn_with;
+  if (shared.plan().split != "train" || !origin.trained()) return shared;
+  const auto drawn_with = static_cast<std::uint64_t>(origin.number("run.seed"));
+  if (drawn_with == shared.plan().seed) return shared;
+  auto& own = inputs_[models.tokens(name)];
+  if (!own || own->plan().seed != drawn_with) {
+    auto plan = shared.plan();
+    plan.seed = plan.data.set.seed = drawn_with;
+    own.reset();  // frees the old one first: both together need not fit
+    own = std::make_unique<ComparedInput>(plan, problem_.comm(), shared.line().comm(), models.known_input());
   }
-  return input->samples();
+  return *own;
 }
 
 ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameters,

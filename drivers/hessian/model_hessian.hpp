@@ -15,12 +15,32 @@
 
 namespace fluxformer {
 
-/// The objective whose Hessian is analysed: the keys train.loss, .label_smoothing, .smoothness and
-/// .coefficients as they are given or, where they are not, as they were in the training of the model (their
-/// defaults for a model of unknown origin). `auto` trains the coefficients of PDE models, and kappa only
-/// where it is above 0. The loss is that of the classes, or of masked words for a model that guesses them.
-/// Throws BadInput for a loss that does not exist.
-hessian::Objective minimised(const Settings& settings, const ModelOrigin& origin,
+/// The keys train.loss, .label_smoothing, .smoothness, .coefficients and .masked. Those that were not given are
+/// decided by the training of a model; their values are for a model of unknown origin.
+struct MinimisedPlan {
+  /// A key of the objective: its name, its value, and whether it was given.
+  template <class Value>
+  struct Key {
+    std::string name = {};
+    Value value = {};
+    bool given = false;
+    /// The value as it was given or, if it was not, as in the training of a model. Throws BadInput for a
+    /// number in the model's file that is none.
+    Value of_model(const ModelOrigin& origin) const;
+  };
+  Key<std::string> loss = {};
+  Key<double> label_smoothing = {}, smoothness = {};
+  Key<std::string> coefficients = {};
+  Key<double> masked = {};  ///< share of the words of a text that are to be guessed
+};
+/// The plan by the settings. Not collective.
+MinimisedPlan minimised_plan_of(const Settings& settings);
+
+/// The objective whose Hessian is analysed: as the plan says or, for what was not given, as in the training of
+/// the model. `auto` trains the coefficients of PDE models, and kappa only where it is above 0. The loss is
+/// that of the classes, or of masked words for a model that guesses them. Throws BadInput for a loss that does
+/// not exist.
+hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origin,
                              const Parameters& parameters);
 
 /// Throws BadInput (agreed) if the Hessian of a model on these samples does not exist or does not fit into
@@ -35,25 +55,22 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
 /// masked words they are masked as those of an evaluation.
 class AnalysedSamples {
  public:
-  /// Chooses samples for the models of `problem`, which is borrowed. Throws BadInput for a share of masked
-  /// words that no model needs, and for masked words where there are none.
-  AnalysedSamples(const Settings& settings, const CompareProblem& problem);
+  /// Chooses samples for the models of `problem`, which is borrowed; `share` is that of masked words. Throws
+  /// BadInput for a share that no model needs, and for masked words where there are none.
+  AnalysedSamples(const MinimisedPlan::Key<double>& share, const CompareProblem& problem);
   /// Samples for model `name`, valid until a call with another seed. Collective; throws BadInput (agreed).
   SampleSet of(std::size_t seed, const std::string& name);
+  /// The input that `of` chooses from, before words are masked; valid as long. Collective; throws BadInput
+  /// (agreed).
+  const ComparedInput& input(std::size_t seed, const std::string& name);
 
  private:
-  /// The samples of `of`, before words are masked.
-  const SampleSet& plain(std::size_t seed, const std::string& name);
   /// These samples with as many masked words as the model was trained on, unless train.masked says otherwise.
   SampleSet masked(const SampleSet& samples, const ComparedModel& model, const std::string& name) const;
 
-  struct SeededInput {
-    long seed = -1;
-    std::unique_ptr<ComparedInput> input;
-  };
-  Settings settings_;
+  MinimisedPlan::Key<double> share_;
   const CompareProblem& problem_;
-  std::map<std::string, SeededInput> inputs_;  // inputs by data.tokens
+  std::map<std::string, std::unique_ptr<ComparedInput>> inputs_;  // inputs of another seed, by data.tokens
 };
 
 /// A model on this rank's samples, and the products with its Hessian. Borrows all arguments but `objective`.

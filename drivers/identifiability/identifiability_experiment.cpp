@@ -1,123 +1,90 @@
-#include "drivers/identifiability/identifiability_experiment.hpp"
+// `identifiability`: what attention weights and hidden tokens of models read from files say.
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/identifiability/identifiability_variables.hpp"
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
-#include "drivers/identifiability/attribution_study.hpp"
-#include "drivers/identifiability/identity_study.hpp"
+#include "drivers/identifiability/token_studies.hpp"
 #include "drivers/identifiability/weight_study.hpp"
+#include "drivers/registry.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
 namespace {
 
 void declare_weights(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "identifiability.lengths",
-           .fallback = std::vector<long>{},
-           .doc = "weights: lengths in tokens to which samples are also cut, e.g. 8, 16, 32; only samples of "
+  options.declare("identifiability.lengths", std::vector<long>{},
+                  "weights: lengths in tokens to which samples are also cut, e.g. 8, 16, 32; only samples of "
                   "at least that length are used; empty: whole samples only",
-           .minimum = 2,
-           .maximum = std::numeric_limits<int>::max()});
-  declare({.name = "identifiability.rows",
-           .fallback = 8L,
-           .doc = "weights: number of rows of every head for which the freedom that softmax can reach is "
+                  {.minimum = 2, .maximum = std::numeric_limits<int>::max()});
+  options.declare("identifiability.rows", 8L,
+                  "weights: number of rows of every head for which the freedom that softmax can reach is "
                   "counted; 0: none",
-           .minimum = 0});
-  declare({.name = "identifiability.joint_tokens",
-           .fallback = 0L,
-           .doc =
-               "weights: largest number of tokens of the first sample for which the joint freedom of queries "
-               "and keys is counted, by the singular values of a matrix of n^2 x 2 n d_k; 0: not counted",
-           .minimum = 0});
-  declare({.name = "identifiability.head",
-           .fallback = 0L,
-           .doc = "weights: head whose raw, effective and alternative weights are stored",
-           .minimum = 0});
+                  {.minimum = 0});
+  options.declare(
+      "identifiability.joint_tokens", 0L,
+      "weights: largest number of tokens of the first sample for which the joint freedom of queries and keys "
+      "is counted, by the singular values of a matrix of n^2 x 2 n d_k; 0: not counted",
+      {.minimum = 0});
+  options.declare("identifiability.head", 0L,
+                  "weights: head whose raw, effective and alternative weights are stored", {.minimum = 0});
 }
 
 void declare_identity(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "identifiability.maps",
-           .fallback = std::vector<std::string>{"identity", "linear", "mlp"},
-           .doc =
-               "identity: maps from states back to embedded tokens; linear is a ridge regression, mlp has a "
-               "hidden layer",
-           .choices = {"identity", "linear", "mlp"}});
-  declare({.name = "identifiability.fit",
-           .fallback = 200L,
-           .doc = "identity: number of further samples, on which maps are fitted (four fifths) and chosen "
-                  "(the rest)",
-           .unit = "samples",
-           .minimum = 5});
-  declare({.name = "identifiability.hidden",
-           .fallback = 128L,
-           .doc = "identity: hidden units of the mlp map",
-           .minimum = 1});
-  declare({.name = "identifiability.fit_epochs",
-           .fallback = 50L,
-           .doc = "identity: maximum number of epochs for the mlp map; its training ends earlier once the "
+  options.declare("identifiability.maps", std::vector<std::string>{"identity", "linear", "mlp"},
+                  "identity: maps from states back to embedded tokens; linear is a ridge regression, mlp has "
+                  "a hidden layer",
+                  {.choices = {"identity", "linear", "mlp"}});
+  options.declare(
+      "identifiability.fit", 200L,
+      "identity: number of further samples, on which maps are fitted (four fifths) and chosen (the rest)",
+      {.unit = "samples", .minimum = 5});
+  options.declare("identifiability.hidden", 128L, "identity: hidden units of the mlp map", {.minimum = 1});
+  options.declare("identifiability.fit_epochs", 50L,
+                  "identity: maximum number of epochs for the mlp map; its training ends earlier once the "
                   "validation loss has stopped falling",
-           .unit = "epochs",
-           .minimum = 1});
-  declare(epochs_option("identifiability.epochs"));
+                  {.unit = "epochs", .minimum = 1});
+  options.declare(epochs_option("identifiability.epochs"));
 }
 
 void declare_attribution(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "identifiability.attributed",
-           .fallback = 20L,
-           .doc = "attribution: number of samples used; each takes width x tokens tangents",
-           .unit = "samples",
-           .minimum = 1});
-  declare({.name = "identifiability.norm",
-           .fallback = std::string("frobenius"),
-           .doc = "attribution: norm of the blocks of the Jacobian",
-           .choices = {"frobenius", "spectral"}});
-  declare({.name = "identifiability.probes",
-           .fallback = 0L,
-           .doc = "attribution: number of random directions for each token (Hutchinson), at least 64; 0: the "
+  options.declare("identifiability.attributed", 20L,
+                  "attribution: number of samples used; each takes width x tokens tangents",
+                  {.unit = "samples", .minimum = 1});
+  options.declare("identifiability.norm", "frobenius", "attribution: norm of the blocks of the Jacobian",
+                  {.choices = {"frobenius", "spectral"}});
+  options.declare("identifiability.probes", 0L,
+                  "attribution: number of random directions for each token (Hutchinson), at least 64; 0: the "
                   "Jacobian itself is computed",
-           .minimum = 0});
-  declare({.name = "identifiability.flow_tokens",
-           .fallback = 0L,
-           .doc = "attribution: number of output tokens of each sample whose attention flow is computed; "
+                  {.minimum = 0});
+  options.declare("identifiability.flow_tokens", 0L,
+                  "attribution: number of output tokens of each sample whose attention flow is computed; "
                   "each takes a maximum flow for every token and layer; 0: no flow",
-           .minimum = 0});
+                  {.minimum = 0});
 }
-
-}  // namespace
 
 void declare_identifiability(Options& options) {
   declare_compared(options);
   options.declare(
-      {.name = "identifiability.measures",
-       .fallback = std::vector<std::string>{"weights", "identity", "attribution"},
-       .doc = "measures: weights (how many attention weights give the same output, and the part of them "
-              "that acts), identity (whether tokens are recognised at depth), attribution (where hidden "
-              "tokens come from)",
-       .choices = {"weights", "identity", "attribution"},
-       .not_empty = true});
+      "identifiability.measures", std::vector<std::string>{"weights", "identity", "attribution"},
+      "measures: weights (how many attention weights give the same output, and the part of them that acts), "
+      "identity (whether tokens are recognised at depth), attribution (where hidden tokens come from)",
+      {.choices = {"weights", "identity", "attribution"}, .not_empty = true});
   declare_weights(options);
   declare_identity(options);
   declare_attribution(options);
   declare_study_run(options, "identifiability.h5");
 }
 
-namespace {
-
 class Identifiability final : public ModelStudy {
  public:
   Identifiability(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -157,11 +124,12 @@ study::Contents Identifiability::contents() {
   auto measures = weight_variables();
   for (const auto& list : {identity_variables(), attribution_variables()})
     measures.insert(measures.end(), list.begin(), list.end());
-  return {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token,
-           axes::copied_epoch, length, epsilon, distance_group, input_token},
-          {names::tokens_x, names::tokens_y, map_head, sample_words},
-          {value_width},
-          measures};
+  return compare::with_models(
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token, axes::copied_epoch,
+        length, epsilon, distance_group, input_token},
+       {names::tokens_x, names::tokens_y, map_head, sample_words},
+       {value_width},
+       measures});
 }
 
 void Identifiability::add_axes(StudyRecord& record) {
@@ -191,12 +159,15 @@ void Identifiability::measure_model(std::size_t seed, const std::string& name, R
 
 }  // namespace
 
-void describe_identifiability(io::Description& description) {
-  compare::describe_comparison(description, "identifiability", Identifiability::contents());
-}
-
-std::unique_ptr<Experiment> make_identifiability(const Settings& settings, const RunContext& context) {
-  return make_study_of<Identifiability>(settings, context);
+ExperimentEntry identifiability_experiment() {
+  return study_entry<Identifiability>(
+      {.name = "identifiability",
+       .family = "identifiability",
+       .sentence = "tells what attention weights and hidden tokens say: how many weights do as well, "
+                   "where tokens go",
+       .cites = "docs/model.md; arXiv 1908.04211; arXiv 2005.00928; arXiv 2004.10102; Hutchinson, "
+                "Commun. Stat. Simul. Comput. 19 (1990) 433",
+       .declare = declare_identifiability});
 }
 
 }  // namespace fluxformer

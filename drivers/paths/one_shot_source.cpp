@@ -1,8 +1,10 @@
 #include "drivers/paths/one_shot_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "analysis/paths/one_shot_task.hpp"
@@ -41,6 +43,25 @@ LearnerShape shape_of(const io::ArchiveReader& file) {
           .heads = size(projections[3]),
           .key = size(projections[4])};
 }
+
+/// The digest of numbers that come one after the other.
+struct Digest {
+  void add(std::span<const double> numbers) {
+    sum += io::digest_of(numbers.data(), std::ssize(numbers), place);
+    place += std::ssize(numbers);
+  }
+  void add(const OneShotPool& pool) {
+    std::array<double, data::image_pixels> ink;
+    for (std::size_t one = 0; one < pool.classes(); ++one)
+      for (std::size_t drawing = 0; drawing < pool.drawings(one); ++drawing) {
+        pool.ink(one, drawing, ink.data());
+        add(ink);
+      }
+  }
+
+  std::uint64_t sum = 0;
+  Index place = 0;
+};
 
 /// Throws BadInput if sizes given in the deck differ from those of the file.
 void require_same_sizes(const OneShotPlan& plan, const LearnerShape& shape) {
@@ -89,31 +110,22 @@ std::map<long, TrainedPaths> read_trained_paths(const std::string& path, const s
 }
 
 void declare_one_shot(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.images",
-           .fallback = std::string("omniglot"),
-           .doc = "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
+  options.declare("paths.images", "omniglot",
+                  "omniglot: handwritten characters, with test characters from other alphabets; digits: the "
                   "built-in digits, 2 to 5 for training, 6 and 7 for validation, 8 and 9 for the test",
-           .choices = {"omniglot", "digits"}});
-  declare({.name = "paths.foreign",
-           .fallback = std::string("digits"),
-           .doc = "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
-           .choices = {"digits", "mnist"}});
-  declare({.name = "data.directory",
-           .fallback = std::string(),
-           .doc = "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
+                  {.choices = {"omniglot", "digits"}});
+  options.declare("paths.foreign", "digits",
+                  "images of another kind, whose classes 0 and 1 are also tested: built-in digits, or mnist",
+                  {.choices = {"digits", "mnist"}});
+  options.declare("data.directory", "",
+                  "folder of the zip files of Omniglot and the IDX files of MNIST, or the parent folder of "
                   "omniglot and mnist",
-           .role = Role::free});
-  declare({.name = "paths.layers",
-           .fallback = 2L,
-           .doc = "number of layers of a network that is trained, or whose attention is random",
-           .minimum = 1,
-           .maximum = 8});
-  declare({.name = "paths.key",
-           .fallback = 32L,
-           .doc = "number of components G of a query and of a key",
-           .minimum = 1,
-           .maximum = 4096});
+                  {.role = Role::free});
+  options.declare("paths.layers", 2L,
+                  "number of layers of a network that is trained, or whose attention is random",
+                  {.minimum = 1, .maximum = 8});
+  options.declare("paths.key", 32L, "number of components G of a query and of a key",
+                  {.minimum = 1, .maximum = 4096});
 }
 
 OneShotPlan one_shot_plan_of(const Settings& settings) {
@@ -144,7 +156,10 @@ OneShotPlan one_shot_plan_with_attention(const Settings& settings) {
 
 OneShotSource::OneShotSource(const OneShotPlan& plan, const std::vector<long>& seeds)
     : pools_(one_shot_pools(plan.images, plan.foreign, plan.directory, plan.images_seed)),
-      random_(plan.random) {
+      random_(plan.random),
+      images_(plan.images),
+      foreign_(plan.foreign),
+      attention_(plan.attention) {
   if (!plan.attention.empty())
     trained_ = read_trained_paths(plan.attention, "paths.attention = ", plan.images, seeds);
   if (!trained_.empty()) require_same_sizes(plan, trained_.begin()->second.shape);
@@ -153,13 +168,15 @@ OneShotSource::OneShotSource(const OneShotPlan& plan, const std::vector<long>& s
   name_ = "one-shot " + plan.images + ", " + (trained_.empty() ? "random" : "trained") + " attention";
 }
 
-std::uint64_t OneShotSource::digest() const {
-  std::uint64_t sum = 0, place = 0;
-  for (const auto& [seed, one] : trained_) {
-    sum += io::digest_of(one.weights.data(), one.weights.size(), place);
-    place += one.weights.size();
-  }
-  return sum;
+std::vector<Study::Source> OneShotSource::sources() const {
+  Digest images, foreign, weights;
+  for (const auto* pool : {&pools_.training, &pools_.validation, &pools_.test}) images.add(*pool);
+  foreign.add(pools_.foreign);
+  for (const auto& [seed, one] : trained_) weights.add(one.weights);
+  std::vector<Study::Source> all{{.called = "paths.images = " + images_, .digest = images.sum},
+                                 {.called = "paths.foreign = " + foreign_, .digest = foreign.sum}};
+  if (!trained_.empty()) all.push_back({.called = "paths.attention = " + attention_, .digest = weights.sum});
+  return all;
 }
 
 const TrainedPaths* OneShotSource::trained(long seed) const {

@@ -12,6 +12,7 @@
 #include "analysis/paths/one_shot_task.hpp"
 #include "analysis/paths/path_learner.hpp"
 #include "base/settings.hpp"
+#include "drivers/study/study.hpp"
 
 namespace fluxformer {
 
@@ -57,8 +58,9 @@ class OneShotSource {
   const std::string& name() const { return name_; }
   /// Attention of a seed: read from a file, or random.
   paths::FrozenAttention attention(long seed) const;
-  /// Digest of the weights of all seeds; 0 if attention is random.
-  std::uint64_t digest() const;
+  /// The images, which may come from files, and the weights of all seeds if they were read.
+  /// Not collective: the same on ranks that have read the same files.
+  std::vector<Study::Source> sources() const;
   /// Trained network of a seed; null if attention is random.
   const TrainedPaths* trained(long seed) const;
 
@@ -68,6 +70,7 @@ class OneShotSource {
   paths::LearnerShape random_;
   std::vector<int> heads_;
   std::string name_;
+  std::string images_, foreign_, attention_;  // as in the plan
 };
 
 }  // namespace fluxformer

@@ -39,26 +39,21 @@ std::optional<double> noise_of(const Settings& settings) {
 }
 
 void declare_markov(Options& options) {
-  options.declare({.name = "paths.variant",
-                   .fallback = std::string("four_paths"),
-                   .doc = "four_paths: two heads in each layer, one of which has random weights; two_paths: "
-                          "two heads in the first layer and one in the second",
-                   .choices = {"four_paths", "two_paths"}});
-  options.declare({.name = "paths.draws",
-                   .fallback = std::vector<long>{},
-                   .doc = "seeds of the training examples, of the test examples, of the heads of layer 1 and "
-                          "of those of layer 2 (published: 27, 59, 147, 247), instead of s, s + 100, s + "
-                          "200, s + 300 for each seed s of paths.seeds; empty: those of paths.seeds",
-                   .minimum = 0,
-                   .maximum = std::numeric_limits<int>::max()});
+  options.declare("paths.variant", "four_paths",
+                  "four_paths: two heads in each layer, one of which has random weights; two_paths: two "
+                  "heads in the first layer and one in the second",
+                  {.choices = {"four_paths", "two_paths"}});
+  options.declare("paths.draws", std::vector<long>{},
+                  "seeds of the training examples, of the test examples, of the heads of layer 1 and of "
+                  "those of layer 2 (published: 27, 59, 147, 247), instead of s, s + 100, s + 200, s + 300 "
+                  "for each seed s of paths.seeds; empty: those of paths.seeds",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max()});
 }
 
 void declare_seeds(Options& options) {
-  options.declare({.name = "paths.seeds",
-                   .fallback = std::vector<long>{},
-                   .doc = "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
-                   .minimum = 0,
-                   .maximum = std::numeric_limits<int>::max()});
+  options.declare("paths.seeds", std::vector<long>{},
+                  "seeds of data and random heads, e.g. 1, 2, 3; empty: run.seed alone",
+                  {.minimum = 0, .maximum = std::numeric_limits<int>::max()});
   options.declare(seed_option("seed of the task, unless there are paths.seeds"));
 }
 
@@ -69,21 +64,17 @@ Option heads_option(const std::string& doc) {
 }  // namespace
 
 void declare_path_task(Options& options) {
-  options.declare(
-      {.name = "paths.task",
-       .fallback = std::string("markov"),
-       .doc = "markov: tell hidden Markov chains that stay in their state from those that leave it; "
-              "surrogate: tell which of two prototypes of random features is shown again; one_shot: the "
-              "same with drawings of characters",
-       .choices = {"markov", "surrogate", "one_shot"}});
+  options.declare("paths.task", "markov",
+                  "markov: tell hidden Markov chains that stay in their state from those that leave it; "
+                  "surrogate: tell which of two prototypes of random features is shown again; one_shot: the "
+                  "same with drawings of characters",
+                  {.choices = {"markov", "surrogate", "one_shot"}});
   options.declare_when(When{"paths.task", "markov"}, declare_markov);
   options.declare_when(When{"paths.task", "one_shot"}, [](Options& one_shot) {
     declare_one_shot(one_shot);
-    one_shot.declare({.name = "paths.attention",
-                      .fallback = std::string("random"),
-                      .doc =
-                          "file written by paths_train, whose queries and keys are used for the same seeds; "
-                          "random: queries and keys are drawn"});
+    one_shot.declare("paths.attention", "random",
+                     "file written by paths_train, whose queries and keys are used for the same seeds; "
+                     "random: queries and keys are drawn");
   });
   options.declare_when(When{"paths.task", {"surrogate", "one_shot"}}, [](Options& with_heads) {
     with_heads.declare(
@@ -91,22 +82,19 @@ void declare_path_task(Options& options) {
                      "for the task, and the others are random"));
   });
   options.declare_when(When{"paths.task", {"markov", "surrogate"}}, [](Options& with_noise) {
-    with_noise.declare(
-        {.name = "paths.noise",
-         .fallback = std::string("published"),
-         .doc = "standard deviation of the noise: for markov outside the plane of the two states "
-                "(published: 1 with four paths, 5 with two), for surrogate in the features, whose own "
-                "standard deviation is 1 (published: 0.8)"});
+    with_noise.declare("paths.noise", "published",
+                       "standard deviation of the noise: for markov outside the plane of the two states "
+                       "(published: 1 with four paths, 5 with two), for surrogate in the features, whose own "
+                       "standard deviation is 1 (published: 0.8)");
   });
   declare_seeds(options);
 }
 
 void declare_one_shot_task(Options& options) {
-  options.declare({.name = "paths.task",
-                   .fallback = std::string("one_shot"),
-                   .doc = "one_shot: tell which of two drawings of characters is shown again; there are "
-                          "trained networks for no other task",
-                   .choices = {"one_shot"}});
+  options.declare("paths.task", "one_shot",
+                  "one_shot: tell which of two drawings of characters is shown again; there are trained "
+                  "networks for no other task",
+                  {.choices = {"one_shot"}});
   declare_one_shot(options);
   options.declare(heads_option("number of heads in each layer"));
   declare_seeds(options);

@@ -76,8 +76,6 @@ class PathTasks {
   int examples() const { return plan_.examples; }
   /// Sub-networks whose Gaussian-process limit is reported for comparison.
   const std::vector<NetworkPart>& parts() const { return parts_; }
-  /// The plan of a one-shot task; null for another task.
-  const OneShotPlan* one_shot() const { return std::get_if<OneShotPlan>(&plan_.task); }
   /// True if the first path is the one that is made for the task.
   bool first_is_good() const { return !one_shot_; }
   /// Names of the further examples of a task (PathTask::further).
@@ -95,8 +93,10 @@ class PathTasks {
   const paths::PathTask& task_of(long seed);
   /// Trained network of a seed; null if the task is not one-shot or has none.
   const TrainedPaths* trained(long seed) const { return one_shot_ ? one_shot_->trained(seed) : nullptr; }
-  /// Digest of the weights that were read, of all seeds; 0 without a file.
-  std::uint64_t attention_digest() const { return one_shot_ ? one_shot_->digest() : 0; }
+  /// The images and the weights that were read; none for a task that makes its samples.
+  std::vector<Study::Source> sources() const {
+    return one_shot_ ? one_shot_->sources() : std::vector<Study::Source>{};
+  }
   /// Attention of the one-shot task, and the tokens of its training examples, for a seed.
   paths::FrozenAttention attention_of(long seed) const { return one_shot_.value().attention(seed); }
   std::function<Eigen::MatrixXd(int)> tokens_of(long seed) const;

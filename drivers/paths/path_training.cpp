@@ -1,4 +1,4 @@
-#include "drivers/paths/path_training.hpp"
+// `paths_train`: networks of attention paths, queries and keys included, trained on one-shot examples.
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "base/memory.hpp"
 #include "drivers/paths/one_shot_source.hpp"
 #include "drivers/paths/path_tasks.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "io/layout.hpp"
 
@@ -62,10 +63,15 @@ PathTrainingPlan training_plan_of(const Settings& settings) {
   return plan;
 }
 
-std::vector<io::Variable> learner_variables() {
-  return {stored::learned_loss,    stored::validation_loss, stored::validation_accuracy,
-          stored::judged_accuracy, stored::best_step,       stored::input_weights,
-          stored::projections,     stored::values,          stored::readout_weights};
+study::Contents contents_of_training() {
+  return {{stored::judged_step, stored::judged_set, axes::layer, axes::head, stored::projection,
+           stored::query_unit, stored::input_unit, stored::unit, stored::other_unit},
+          {stored::images, stored::judged_sets},
+          {},
+          {stored::learned_loss, stored::validation_loss, stored::validation_accuracy,
+           stored::judged_accuracy, stored::best_step, stored::input_weights, stored::projections,
+           stored::values, stored::readout_weights},
+          names::in(names::analysis, stored::group)};
 }
 
 class PathTraining final : public Study {
@@ -84,8 +90,7 @@ class PathTraining final : public Study {
   std::vector<Place> places() const override;
   std::string unit() const override { return "seeds"; }
   int ranks_of_place() const override { return all_ranks; }
-  std::string root() const override { return names::in(names::analysis, stored::group); }
-  std::vector<io::Variable> measures() const override { return learner_variables(); }
+  std::vector<Source> sources() const override { return source_.sources(); }
   void begin(StudyRecord& record) override;
   /// Trains the network of a seed and evaluates its best weights.
   void measure(const Place& place, Results& to) override;
@@ -263,58 +268,41 @@ std::string PathTraining::summary(const Findings& found) const {
   return text.str();
 }
 
-}  // namespace
-
 void declare_paths_train(Options& options) {
   declare_one_shot_task(options);
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "paths.width",
-           .fallback = 128L,
-           .doc = "width N of all layers of the trained network",
-           .minimum = 1,
-           .maximum = 1 << 16});
-  declare({.name = "paths.steps",
-           .fallback = 3000L,
-           .doc = "number of training steps",
-           .minimum = 1,
-           .maximum = 1 << 30});
-  declare({.name = "paths.batch",
-           .fallback = 128L,
-           .doc = "number of new examples in each step, shared by the ranks",
-           .minimum = 1});
-  declare({.name = "paths.rate", .fallback = 3e-4, .doc = "learning rate of Adam", .minimum = 1e-12});
-  declare({.name = "paths.decay",
-           .fallback = 5e-5,
-           .doc = "weight decay: this multiple of the weights is added to the gradient",
-           .minimum = 0});
-  declare(
-      {.name = "paths.judge_every",
-       .fallback = 100L,
-       .doc = "steps between two evaluations on validation examples; the weights of the best one are stored",
-       .minimum = 1,
-       .maximum = 1 << 30});
-  declare({.name = "paths.judged_examples",
-           .fallback = 1000L,
-           .doc = "number of validation examples, and of test examples at the end",
-           .minimum = 2});
+  options.declare("paths.width", 128L, "width N of all layers of the trained network",
+                  {.minimum = 1, .maximum = 1 << 16});
+  options.declare("paths.steps", 3000L, "number of training steps", {.minimum = 1, .maximum = 1 << 30});
+  options.declare("paths.batch", 128L, "number of new examples in each step, shared by the ranks",
+                  {.minimum = 1});
+  options.declare("paths.rate", 3e-4, "learning rate of Adam", {.minimum = 1e-12});
+  options.declare("paths.decay", 5e-5, "weight decay: this multiple of the weights is added to the gradient",
+                  {.minimum = 0});
+  options.declare(
+      "paths.judge_every", 100L,
+      "steps between two evaluations on validation examples; the weights of the best one are stored",
+      {.minimum = 1, .maximum = 1 << 30});
+  options.declare("paths.judged_examples", 1000L,
+                  "number of validation examples, and of test examples at the end", {.minimum = 2});
   declare_study_run(options, "paths.h5");
 }
 
-void describe_paths_train(io::Description& description) {
-  study::describe(description, stored::group,
-                  {{stored::judged_step, stored::judged_set, axes::layer, axes::head, stored::projection,
-                    stored::query_unit, stored::input_unit, stored::unit, stored::other_unit},
-                   {stored::images, stored::judged_sets},
-                   {},
-                   learner_variables()});
-}
+}  // namespace
 
-std::unique_ptr<Experiment> make_paths_train(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context, [](const Settings& s, MPI_Comm comm) {
-    auto made = collectively(comm, [&] { return std::make_unique<PathTraining>(training_plan_of(s), comm); });
-    made->require_memory_of_all();
-    return made;
-  });
+ExperimentEntry paths_train_experiment() {
+  return study_entry(
+      {.name = "paths_train",
+       .family = "paths",
+       .sentence = "trains networks of attention paths on one-shot examples, queries and keys included",
+       .cites = "docs/model.md; arXiv 2405.15926",
+       .declare = declare_paths_train,
+       .former = "paths"},
+      contents_of_training, [](const Settings& s, MPI_Comm comm) {
+        auto made =
+            collectively(comm, [&] { return std::make_unique<PathTraining>(training_plan_of(s), comm); });
+        made->require_memory_of_all();
+        return made;
+      });
 }
 
 }  // namespace fluxformer

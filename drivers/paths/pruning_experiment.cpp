@@ -1,9 +1,8 @@
-#include "drivers/paths/pruning_experiment.hpp"
+// `pruning`: attention heads of trained Transformers, silenced by the theory of attention paths and by usual
+// rules.
 
 #include <cmath>
-#include <sstream>
 #include <string>
-#include <utility>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/paths/head_pruning.hpp"
@@ -13,40 +12,31 @@
 #include "base/mpi.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/paths/pruning_record.hpp"
+#include "drivers/registry.hpp"
 #include "model/loss.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_pruning(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
   declare_compared(options);
-  declare({.name = "pruning.examples",
-           .fallback = 400L,
-           .doc = "number P of further samples on which heads are scored; their classes are split into two "
+  options.declare("pruning.examples", 400L,
+                  "number P of further samples on which heads are scored; their classes are split into two "
                   "halves for the theory of attention paths",
-           .unit = "samples",
-           .minimum = 4});
-  declare({.name = "pruning.width",
-           .fallback = 10.0,
-           .doc = "width N in the theory whose order parameters give the scores",
-           .minimum = 1e-6});
-  declare({.name = "pruning.temperature",
-           .fallback = 0.5,
-           .doc = "noise variance T of the targets in the theory",
-           .minimum = 1e-12});
-  declare({.name = "pruning.most_paths",
-           .fallback = 64L,
-           .doc = "largest number of attention paths (product of the heads of all layers): the cost of the "
+                  {.unit = "samples", .minimum = 4});
+  options.declare("pruning.width", 10.0, "width N in the theory whose order parameters give the scores",
+                  {.minimum = 1e-6});
+  options.declare("pruning.temperature", 0.5, "noise variance T of the targets in the theory",
+                  {.minimum = 1e-12});
+  options.declare("pruning.most_paths", 64L,
+                  "largest number of attention paths (product of the heads of all layers): the cost of the "
                   "theory grows with its square",
-           .minimum = 1});
-  declare({.name = "pruning.random_orders",
-           .fallback = 10L,
-           .doc = "number of random orders in which heads are silenced, in addition to the orders by scores",
-           .minimum = 0,
-           .maximum = 1000});
+                  {.minimum = 1});
+  options.declare("pruning.random_orders", 10L,
+                  "number of random orders in which heads are silenced, in addition to the orders by scores",
+                  {.minimum = 0, .maximum = 1000});
   declare_study_run(options, "pruning.h5");
 }
-
-namespace {
 
 using namespace paths;
 using identifiability::LayerHeads;
@@ -56,7 +46,6 @@ class Pruning final : public ModelStudy {
  public:
   Pruning(const Settings& settings, MPI_Comm comm);
   static study::Contents contents();
-  std::vector<io::Variable> measures() const override { return contents().measures; }
 
  protected:
   void add_axes(StudyRecord& record) override;
@@ -102,7 +91,7 @@ Pruning::Pruning(const Settings& settings, MPI_Comm comm)
 study::Contents Pruning::contents() {
   auto coordinates = prune_coordinates();
   coordinates.insert(coordinates.end(), {axes::test_sample, axes::layer, axes::head});
-  return {coordinates, prune_notes(), {}, prune_measures()};
+  return compare::with_models({coordinates, prune_notes(), {}, prune_measures()});
 }
 
 void Pruning::add_axes(StudyRecord& record) {
@@ -200,18 +189,19 @@ void Pruning::measure_model(std::size_t seed, const std::string& name, Results& 
   };
   const auto curves = pruning_curves(
       worth, heads_, static_cast<std::uint64_t>(problem().models().seeds()[seed]), random_, pruned);
-  for (const auto& [variable, values] : pruning_results(heads_, random_, curves)) to.put(variable, values);
-  to.say("seed " + std::to_string(problem().models().seeds()[seed]) + ": " + pruning_summary(curves, heads_));
+  put_pruning(curves, "seed " + std::to_string(problem().models().seeds()[seed]), to);
 }
 
 }  // namespace
 
-void describe_pruning(io::Description& description) {
-  compare::describe_comparison(description, "pruning", Pruning::contents());
-}
-
-std::unique_ptr<Experiment> make_pruning(const Settings& settings, const RunContext& context) {
-  return make_study_of<Pruning>(settings, context);
+ExperimentEntry pruning_experiment() {
+  return study_entry<Pruning>(
+      {.name = "pruning",
+       .family = "paths",
+       .sentence = "silences attention heads of trained Transformers, one after another, by the theory "
+                   "of attention paths and by usual rules",
+       .cites = "docs/model.md; arXiv 2405.15926; arXiv 1905.10650",
+       .declare = declare_pruning});
 }
 
 }  // namespace fluxformer

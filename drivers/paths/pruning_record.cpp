@@ -26,25 +26,28 @@ std::vector<double> negative(std::vector<double> numbers) {
   return numbers;
 }
 
-std::size_t heads_of(const std::vector<int>& heads) {
-  return all_heads(heads).size();
-}
-
 std::size_t most_heads(const std::vector<int>& heads) {
   return static_cast<std::size_t>(*std::ranges::max_element(heads));
 }
 
-/// Accuracies of one order of silencing.
-std::span<const double> curve(const PruningNumbers& numbers, const std::vector<int>& heads,
-                              std::size_t order) {
-  const std::size_t each = heads_of(heads) + 1;
-  return std::span(numbers).subspan(order * each, each);
+/// Summary of the accuracies in rising and in falling order of the theory's scores.
+std::string summary_of(const PruningCurves& curves) {
+  const auto percent = [](double share) { return std::round(1000 * share) / 10; };
+  const auto &rising = curves.accuracies[0], &falling = curves.accuracies[1];
+  const std::size_t heads = rising.size() - 1;
+  std::ostringstream text;
+  text << percent(rising[0]) << " %";
+  for (const std::size_t lost : {heads / 4, heads / 2})
+    if (lost > 0 && std::isfinite(rising[lost] + falling[lost]))
+      text << ", without " << lost << " head(s) of the least score " << percent(rising[lost])
+           << " %, of the largest " << percent(falling[lost]) << " %";
+  return text.str();
 }
 
 }  // namespace
 
-PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
-                              std::size_t random, const PrunedAccuracy& accuracy) {
+PruningCurves pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
+                             std::size_t random, const PrunedAccuracy& accuracy) {
   // The heads of largest entropy are silenced first: in rising order of the negative entropy.
   const auto focus = negative(worth.entropies);
   std::vector<std::vector<HeadPlace>> orders = {
@@ -60,38 +63,40 @@ PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& he
     const auto found = known.find(gone);
     return found != known.end() ? found->second : known.emplace(gone, accuracy(lost)).first->second;
   };
-  PruningNumbers numbers;
-  for (const auto& order : orders) {
-    const auto accuracies = pruning_curve(order, heads, once);
-    numbers.insert(numbers.end(), accuracies.begin(), accuracies.end());
-  }
+  PruningCurves curves;
+  for (const auto& order : orders) curves.accuracies.push_back(pruning_curve(order, heads, once));
   for (const auto* scores : {&worth.theory, &focus, &worth.sensitivities}) {
     double largest = 0;
     for (const double score : *scores) largest = std::max(largest, std::abs(score));
     auto score = scores->begin();
     for (const int here : heads)
       for (std::size_t h = 0; h < most_heads(heads); ++h)
-        numbers.push_back(h < static_cast<std::size_t>(here) ? *score++ / (largest > 0 ? largest : 1)
-                                                             : missing_value);
+        curves.scores.push_back(h < static_cast<std::size_t>(here) ? *score++ / (largest > 0 ? largest : 1)
+                                                                   : missing_value);
   }
-  return numbers;
+  return curves;
 }
 
-std::string pruning_summary(const PruningNumbers& numbers, const std::vector<int>& heads) {
-  const auto percent = [](double share) { return std::round(1000 * share) / 10; };
-  const auto rising = curve(numbers, heads, 0), falling = curve(numbers, heads, 1);
-  std::ostringstream text;
-  text << percent(rising[0]) << " %";
-  for (const std::size_t lost : {heads_of(heads) / 4, heads_of(heads) / 2})
-    if (lost > 0 && std::isfinite(rising[lost] + falling[lost]))
-      text << ", without " << lost << " head(s) of the least score " << percent(rising[lost])
-           << " %, of the largest " << percent(falling[lost]) << " %";
-  return text.str();
+void put_pruning(const PruningCurves& curves, const std::string& called, Results& to) {
+  const auto& orders = curves.accuracies;
+  std::vector<double> all, over_random;
+  for (const auto& one : orders) all.insert(all.end(), one.begin(), one.end());
+  const auto gain = [&](std::size_t order) { return pruning_gain(orders[0], orders[order]); };
+  for (std::size_t k = orders_by_rule.size(); k < orders.size(); ++k)
+    if (const double one = gain(k); std::isfinite(one)) over_random.push_back(one);
+  to.put(stored::pruned_accuracy, all);
+  to.put(stored::rule_score, curves.scores);
+  to.put(stored::loss_by_theory, {pruning_loss(orders[0])});
+  to.put(stored::gain_over_falling, {gain(1)});
+  to.put(stored::gain_over_entropy, {gain(2)});
+  to.put(stored::gain_over_first_order, {gain(3)});
+  to.put(stored::gain_over_random, {over_random.empty() ? missing_value : mean(over_random)});
+  to.say(called + ": " + summary_of(curves));
 }
 
 void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::size_t random,
                       const ScoresAt& scores) {
-  record.axis(stored::silenced, 0, static_cast<long>(heads_of(heads)));
+  record.axis(stored::silenced, 0, static_cast<long>(all_heads(heads).size()));
   record.axis(stored::pruning_order, 0, static_cast<long>(orders_by_rule.size() + random) - 1);
   record.axis(stored::pruning_rule, 0, static_cast<long>(rules.size()) - 1);
   auto names = orders_by_rule;
@@ -100,31 +105,6 @@ void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::s
   record.note("", stored::pruning_rules, as_lines(rules));
   record.note("", stored::pruning_width, scores.width);
   record.note("", stored::pruning_temperature, scores.temperature);
-}
-
-std::vector<std::pair<io::Variable, std::vector<double>>> pruning_results(const std::vector<int>& heads,
-                                                                          std::size_t random,
-                                                                          const PruningNumbers& numbers) {
-  const std::size_t orders = orders_by_rule.size() + random;
-  const auto curves = numbers.begin() + static_cast<std::ptrdiff_t>(orders * (heads_of(heads) + 1));
-  const auto rising = curve(numbers, heads, 0);
-  const auto gain = [&](std::size_t order) { return pruning_gain(rising, curve(numbers, heads, order)); };
-  double over_random = 0;
-  std::size_t counted = 0;
-  for (std::size_t k = 0; k < random; ++k) {
-    const double one = gain(orders_by_rule.size() + k);
-    if (!std::isfinite(one)) continue;
-    over_random += one;
-    ++counted;
-  }
-  return {
-      {stored::pruned_accuracy, {numbers.begin(), curves}},
-      {stored::rule_score, {curves, numbers.end()}},
-      {stored::loss_by_theory, {pruning_loss(rising)}},
-      {stored::gain_over_falling, {gain(1)}},
-      {stored::gain_over_entropy, {gain(2)}},
-      {stored::gain_over_first_order, {gain(3)}},
-      {stored::gain_over_random, {counted > 0 ? over_random / static_cast<double>(counted) : missing_value}}};
 }
 
 std::vector<io::Variable> prune_measures() {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/paths/head_pruning.hpp"
+#include "drivers/study/findings.hpp"
 #include "drivers/study/study_record.hpp"
 
 namespace fluxformer {
@@ -19,15 +19,20 @@ struct HeadWorth {
   std::vector<double> theory, entropies, sensitivities;  ///< head after head, layer by layer
 };
 
-/// Numbers of one network: accuracies by order, then scores by rule and layer, divided by the largest.
-using PruningNumbers = std::vector<double>;
+/// Results of one network.
+struct PruningCurves {
+  /// Accuracy after each silenced head, for each order: those of the rules, then the random ones.
+  std::vector<std::vector<double>> accuracies = {};
+  std::vector<double> scores = {};  ///< scores by rule, layer and head, divided by the largest
+};
 
 /// Silences heads in all orders and returns the curves. Calls `accuracy` once for each set of heads;
 /// collective if that is.
-PruningNumbers pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
-                              std::size_t random, const paths::PrunedAccuracy& accuracy);
-/// Summary, e.g. "95.1 %, without 2 heads of the least score 94 %, of the largest 71 %".
-std::string pruning_summary(const PruningNumbers& numbers, const std::vector<int>& heads);
+PruningCurves pruning_curves(const HeadWorth& worth, const std::vector<int>& heads, std::uint64_t seed,
+                             std::size_t random, const paths::PrunedAccuracy& accuracy);
+/// Puts the results of a network, and a summary after the words `called`, e.g. "95.1 %, without 2 heads of
+/// the least score 94 %, of the largest 71 %".
+void put_pruning(const PruningCurves& curves, const std::string& called, Results& to);
 
 /// Width and temperature at which the theory gives the scores.
 struct ScoresAt {
@@ -36,10 +41,6 @@ struct ScoresAt {
 /// Adds the notes, and all axes but those of layers and heads.
 void add_pruning_axes(StudyRecord& record, const std::vector<int>& heads, std::size_t random,
                       const ScoresAt& scores);
-/// Variables of one network with their values.
-std::vector<std::pair<io::Variable, std::vector<double>>> pruning_results(const std::vector<int>& heads,
-                                                                          std::size_t random,
-                                                                          const PruningNumbers& numbers);
 
 /// Variables, coordinates and notes that a file of pruning holds.
 std::vector<io::Variable> prune_measures();

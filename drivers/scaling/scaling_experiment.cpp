@@ -1,8 +1,8 @@
-#include "drivers/scaling/scaling_experiment.hpp"
+// `scaling`: times steps of `evolve` or `train` by phase, and measures the machine's peak performance.
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
+#include <sstream>
 
 #include "base/mpi.hpp"
 #include "base/phases.hpp"
@@ -10,81 +10,68 @@
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/evolve/evolve_options.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/scaling/scaling_record.hpp"
-#include "drivers/scaling/scaling_variables.hpp"
 #include "drivers/study/study.hpp"
 #include "drivers/train/train_options.hpp"
+#include "io/digest.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
+namespace {
+
 void declare_scaling(Options& options) {
-  const auto declare = [&](Option option) { options.declare(std::move(option)); };
-  declare({.name = "scaling.study",
-           .fallback = std::string(),
-           .doc = "name of the study in tables and figures; empty: the workload"});
-  declare({.name = "scaling.workload",
-           .fallback = std::string("evolve"),
-           .doc = "which steps are timed: time steps of evolve, or training steps of train",
-           .choices = {"evolve", "train"}});
-  declare({.name = "scaling.mode",
-           .fallback = std::string("strong"),
-           .doc = "strong: the problem of the deck is split over all ranks; weak: the deck gives the problem "
+  options.declare("scaling.study", "", "name of the study in tables and figures; empty: the workload");
+  options.declare("scaling.workload", "evolve",
+                  "which steps are timed: time steps of evolve, or training steps of train",
+                  {.choices = {"evolve", "train"}});
+  options.declare("scaling.mode", "strong",
+                  "strong: the problem of the deck is split over all ranks; weak: the deck gives the problem "
                   "per rank, which grows along scaling.over",
-           .choices = {"strong", "weak"}});
-  declare({.name = "scaling.over",
-           .fallback = std::string("depth"),
-           .doc = "what is split over the ranks: depth (evolve), tokens, or samples (train); "
+                  {.choices = {"strong", "weak"}});
+  options.declare("scaling.over", "depth",
+                  "what is split over the ranks: depth (evolve), tokens, or samples (train); "
                   "mesh.ranks_depth and mesh.ranks_token take precedence if given",
-           .choices = {"depth", "tokens", "samples"}});
-  declare({.name = "scaling.warm_up",
-           .fallback = 2L,
-           .doc = "untimed steps before the first repetition",
-           .unit = "steps",
-           .minimum = 1,
-           .role = Role::free});
-  declare({.name = "scaling.steps",
-           .fallback = 5L,
-           .doc = "timed steps per repetition",
-           .unit = "steps",
-           .minimum = 1,
-           .role = Role::free});
-  declare({.name = "scaling.repetitions",
-           .fallback = 5L,
-           .doc = "repetitions; each ends with a checkpoint, which is timed separately",
-           .minimum = 1,
-           .role = Role::free});
-  declare({.name = "scaling.machine",
-           .fallback = true,
-           .doc = "also measure the machine: matrix products, messages, sums over ranks (a few seconds)",
-           .role = Role::free});
+                  {.choices = {"depth", "tokens", "samples"}});
+  options.declare("scaling.warm_up", 2L, "untimed steps before the first repetition",
+                  {.unit = "steps", .minimum = 1, .role = Role::free});
+  options.declare("scaling.steps", 5L, "timed steps per repetition",
+                  {.unit = "steps", .minimum = 1, .role = Role::free});
+  options.declare("scaling.repetitions", 5L,
+                  "repetitions; each ends with a checkpoint, which is timed separately",
+                  {.minimum = 1, .role = Role::free});
+  options.declare("scaling.machine", true,
+                  "also measure the machine: matrix products, messages, sums over ranks (a few seconds)",
+                  {.role = Role::free});
   declare_model_options(options);
   declare_data_options(options);
   options.declare_when(When{"scaling.workload", "evolve"}, declare_evolution);
   options.declare_when(When{"scaling.workload", "train"}, declare_training);
-  declare(seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));
+  options.declare(
+      seed_option("seed of the built-in data, of noise and random starts, of the order of samples"));
   declare_study_run(options, "scaling.h5");
 }
-
-namespace {
 
 const io::Variable checkpoint_bytes{"checkpoint_bytes", {}, "B", "size of a checkpoint"};
 
 /// One place: all repetitions, since steps follow each other.
 class Scaling final : public Study {
  public:
+  /// The record of the repetitions writes everything at the end.
+  static study::Contents contents() { return {{}, {}, {}, {}, scaling::group}; }
   Scaling(const Settings& settings, MPI_Comm comm)
       : plan_(scaling_plan_of(settings)),
         comm_(comm),
-        scaled_(scaled(settings, mpi::size(comm))),
-        workload_(make_workload(scaled_, comm)) {}
+        workload_(make_workload(scaled(settings, mpi::size(comm)), comm)),
+        schedule_(plan_.workload == "train" ? settings.word("train.pipeline") : std::string()) {}
   std::string describe() const override;
-  std::string root() const override { return scaling::group; }
   std::vector<Place> places() const override { return {{.group = "", .name = "all repetitions"}}; }
   std::string unit() const override { return "workloads"; }
   int ranks_of_place() const override { return all_ranks; }
-  std::vector<io::Variable> measures() const override { return {}; }
   std::vector<io::Variable> kept() const override { return {repetitions(), checkpoint_bytes}; }
+  /// The layout of the ranks and the length of a repetition: times of others do not mix with these.
+  std::vector<Source> sources() const override;
   void begin(StudyRecord&) override {}
   /// Times the repetitions that are left, after untimed steps.
   void measure(const Place& place, Results& to) override;
@@ -112,8 +99,8 @@ class Scaling final : public Study {
 
   ScalingPlan plan_;
   MPI_Comm comm_;
-  Settings scaled_;  ///< settings scaled to this number of ranks
   std::unique_ptr<ScalingWorkload> workload_;
+  std::string schedule_;  // train.pipeline
   ScalingRecord timed_{plan_, comm_, *workload_};
   bool timing_ = false;  ///< true while the place is measured
 };
@@ -121,6 +108,16 @@ class Scaling final : public Study {
 std::string Scaling::describe() const {
   return workload_->describe() + "\n" + plan_.mode + " scaling over " + plan_.over + ": " +
          std::to_string(plan_.repetitions) + " times " + std::to_string(plan_.steps) + " steps";
+}
+
+std::vector<Study::Source> Scaling::sources() const {
+  const auto size = workload_->size();
+  std::ostringstream way;
+  way << "the timing by steps of " << plan_.steps << " on " << mpi::size(comm_) << " rank(s), "
+      << size.ranks_depth << " over depth, " << size.ranks_token << " over tokens, " << size.groups
+      << " over samples";
+  if (!schedule_.empty()) way << ", " << size.micro_batches << " micro-batch(es), " << schedule_;
+  return {{.called = way.str(), .digest = io::digest_of(way.str())}};
 }
 
 void Scaling::begin_repetition() const {
@@ -185,8 +182,6 @@ bool Scaling::conclude(const Findings& found, RunFrame&, StudyRecord& record) {
   return true;
 }
 
-}  // namespace
-
 void describe_scaling(io::Description& description) {
   using namespace scaling;
   io::describe_archive(description);
@@ -201,9 +196,16 @@ void describe_scaling(io::Description& description) {
   description.variables(names::in(group, "machine"), {message_seconds, sum_seconds});
 }
 
-std::unique_ptr<Experiment> make_scaling(const Settings& settings, const RunContext& context) {
-  return make_study(settings, context,
-                    [](const Settings& s, MPI_Comm comm) { return std::make_unique<Scaling>(s, comm); });
+}  // namespace
+
+ExperimentEntry scaling_experiment() {
+  return study_entry<Scaling>(
+      {.name = "scaling",
+       .family = "scaling",
+       .sentence = "times the steps of evolve or train by phase, on any number of ranks",
+       .cites = "docs/performance.md",
+       .declare = declare_scaling,
+       .describe = describe_scaling});
 }
 
 }  // namespace fluxformer

@@ -12,7 +12,6 @@
 #include "base/mpi.hpp"
 #include "base/statistics.hpp"
 #include "drivers/common/model_options.hpp"
-#include "drivers/scaling/scaling_variables.hpp"
 #include "operators/kernels/blas.hpp"
 
 namespace fluxformer {
@@ -98,8 +97,7 @@ std::vector<double> sum_times(const std::vector<double>& bytes, MPI_Comm comm) {
   });
 }
 
-// Items of a checkpoint: the repetitions so far, and on how many ranks and of how many steps they are.
-constexpr io::WholeItem ranks_then{"repetition_ranks", 1}, steps_then{"repetition_steps", 1};
+// Item of a checkpoint: the repetitions so far.
 constexpr io::NumbersItem repetitions_so_far{"repetitions"};
 constexpr Index numbers_of_repetition = 3 * static_cast<Index>(phase_names.size()) + 2;  // of a rank
 
@@ -202,17 +200,11 @@ void ScalingRecord::unpack(const std::vector<double>& numbers) {
 }
 
 void ScalingRecord::save(io::CheckpointWriter& file) const {
-  file.put(ranks_then, static_cast<long>(mpi::size(comm_)));
-  file.put(steps_then, plan_.steps);
   file.put(repetitions_so_far, packed());
 }
 
 void ScalingRecord::load(const io::CheckpointReader& file) {
-  const long ranks = file.integer(ranks_then), steps = file.integer(steps_then);
-  if (ranks != mpi::size(comm_) || steps != plan_.steps)
-    throw BadInput(file.called() + ": was timed on " + std::to_string(ranks) +
-                   " rank(s), with scaling.steps = " + std::to_string(steps) + "; times do not mix");
-  unpack(file.rows(repetitions_so_far, numbers_of_repetition * ranks));
+  unpack(file.rows(repetitions_so_far, numbers_of_repetition * mpi::size(comm_)));
   // The deck may ask for fewer by now.
   const auto wanted = static_cast<std::size_t>(plan_.repetitions);
   repetitions_.resize(std::min(repetitions_.size(), wanted));

@@ -5,7 +5,6 @@
 // A checkpoint holds, under /state, the results by name: `results` has a line "place name count" for each of
 // them, `numbers` their values in the same order. Numbers that are not those of these settings are refused.
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>

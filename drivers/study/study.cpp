@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
+#include "base/provenance.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
@@ -51,15 +52,26 @@ void declare_study_run(Options& options, const std::string& file) {
 
 namespace {
 
-// Items of a checkpoint beside the results: a digest for each of the sources, and whether the place after the
-// finished ones has begun.
+// Items of a checkpoint beside the results: the experiment, the revision of the program, a digest for each of the sources, whether the place after the
+// finished ones has begun, and if so, the wall time spent on it.
+constexpr const char* name_of_experiment = "experiment";
+constexpr const char* revision_of_program = "git_revision";
 constexpr const char* digests_of_sources = "sources";
 constexpr io::WholeItem begun_place{"half_way", 0, 1};
+constexpr io::RealItem seconds_in_place{"half_way_seconds", 0};
+
+/// The revision of this program.
+std::string revision() {
+  for (const auto& [fact, value] : provenance())
+    if (fact == "git_revision") return value;
+  return {};
+}
 
 class StudyExperiment final : public Experiment {
  public:
-  StudyExperiment(const Settings& settings, const RunContext& context, const MakeStudy& make)
-      : settings_(settings), context_(context), study_(make(settings_, context.comm)) {}
+  StudyExperiment(const Settings& settings, const RunContext& context, const study::Contents& contents,
+                  const MakeStudy& make)
+      : settings_(settings), context_(context), contents_(contents), study_(make(settings_, context.comm)) {}
 
   std::string describe() const override { return study_->describe(); }
   Report run() override;
@@ -89,6 +101,12 @@ class StudyExperiment final : public Experiment {
   }
   /// True if there is something that a checkpoint can keep.
   bool has_results() const { return found_.count() > 0 || study_->half_way(); }
+  /// True if there is something to keep that the checkpoint beside the output does not hold. Job scripts tell by
+  /// the time of that file whether a run has got on.
+  bool has_news() const {
+    const bool beside_output = continued_.empty() || settings_.word("checkpoint.restart") == "auto";
+    return found_.count() > kept_ || study_->half_way() || (has_results() && !beside_output);
+  }
   Report stopped(const std::string& after) const {
     return frame_.stopped(after, has_results() ? "continue with --checkpoint.restart=auto"
                                                : "nothing was written; start the run again");
@@ -98,18 +116,23 @@ class StudyExperiment final : public Experiment {
   Settings settings_;
   RunContext context_;
   RunFrame frame_{settings_, context_};
+  study::Contents contents_;
   std::unique_ptr<Study> study_;
-  StudyRecord record_{settings_, context_, study_->root()};
+  StudyRecord record_{settings_, context_, contents_.group};
   Findings found_ = nothing_yet();
   Cadence checkpoints_{settings_.real("checkpoint.every")};
   std::optional<std::vector<Study::Source>> sources_;
-  std::size_t kept_ = 0;   // finished places in the last checkpoint
-  bool stopped_ = false;   // within a place
-  std::string continued_;  // path of the checkpoint; empty if there was none
+  std::size_t kept_ = 0;         // finished places in the last checkpoint
+  Stopwatch in_place_;           // since this run has begun the present place, or gone on with it
+  double seconds_before_ = 0;    // spent on that place by earlier runs
+  double writing_ = 0;           // seconds of this run's checkpoints
+  bool stopped_ = false;         // within a place
+  std::string continued_;        // path of the checkpoint; empty if there was none
+  std::string revision_before_;  // of the program that wrote it
 };
 
 Findings StudyExperiment::nothing_yet() const {
-  auto variables = study_->measures();
+  auto variables = contents_.measures;
   const auto kept = study_->kept();
   variables.insert(variables.end(), kept.begin(), kept.end());
   return {record_, study_->places(), variables};
@@ -123,13 +146,14 @@ const std::vector<Study::Source>& StudyExperiment::sources() {
 void StudyExperiment::restart() {
   const auto from = find_checkpoint(context_.comm, settings_);
   if (!from) return;
+  if (const auto of = from->text(name_of_experiment); of != context_.experiment)
+    throw BadInput(from->called() + ": is a checkpoint of " + of + ", not of " + context_.experiment);
   std::istringstream digests(from->text(digests_of_sources));
   for (const auto& source : sources()) {
     std::string line;
     std::getline(digests, line);
     if (line != std::to_string(source.digest))
-      throw BadInput(from->called() + ": " + source.called + " is no longer the file or data that its " +
-                     study_->unit() +
+      throw BadInput(from->called() + ": " + source.called + " is no longer what its " + study_->unit() +
                      " were computed from; start anew with checkpoint.restart = no, once the checkpoint is "
                      "removed");
   }
@@ -138,32 +162,43 @@ void StudyExperiment::restart() {
     if (found_.count() == found_.places().size())
       throw BadInput(from->called() + ": is half way beyond its last place");
     study_->load(found_.places()[found_.count()], *from);
+    seconds_before_ = from->real(seconds_in_place);
   }
   kept_ = found_.count();
   continued_ = from->path();
+  revision_before_ = from->text(revision_of_program);
 }
 
 void StudyExperiment::checkpoint(bool within) {
   const Stopwatch watch;
   io::CheckpointWriter file(context_.comm, settings_.word("output.file"));
   file.put("settings", settings_.resolved());
+  file.put(name_of_experiment, context_.experiment);
+  file.put(revision_of_program, revision());
   std::string digests;
   for (const auto& source : sources()) digests += std::to_string(source.digest) + '\n';
   file.put(digests_of_sources, digests);
   found_.save(file);
   const bool begun = within && study_->half_way();
   file.put(begun_place, begun ? 1L : 0L);
-  if (begun) study_->save(file);
+  if (begun) {
+    double seconds = seconds_before_ + in_place_.seconds();
+    broadcast_numbers({&seconds, 1}, 0, context_.comm);  // clocks differ
+    file.put(seconds_in_place, seconds);
+    study_->save(file);
+  }
   file.commit();
   kept_ = found_.count();
-  frame_.add_seconds("output", watch.seconds());
+  const double seconds = watch.seconds();
+  writing_ += seconds;
+  frame_.add_seconds("output", seconds);
 }
 
 bool StudyExperiment::go_on(Progress& progress, double share, const std::string& note) {
   progress.update(static_cast<double>(found_.count()) + share,
                   found_.places()[found_.count()].name + ": " + note);
   stopped_ = frame_.asked_to_stop();
-  if (!stopped_ && checkpoint_due() && has_results()) checkpoint();
+  if (!stopped_ && checkpoint_due() && has_news()) checkpoint();
   return !stopped_;
 }
 
@@ -175,16 +210,16 @@ bool StudyExperiment::advance(Progress& progress) {
                     count = std::min(left, static_cast<std::size_t>(ranks / together));
   const auto here = static_cast<std::size_t>(rank / together);
   Found mine;
+  in_place_ = {};
   const auto measure = [&] {
     if (here >= count) return;
-    const Stopwatch watch;
     const auto& place = found_.places()[first + here];
     Results::GoOn within;
     if (by_all) within = [&](double share, const std::string& note) { return go_on(progress, share, note); };
     Results results(found_, place, within);
     study_->measure(place, results);
     mine = results.found();
-    mine.seconds = watch.seconds();
+    mine.seconds = seconds_before_ + in_place_.seconds();
   };
   if (by_all) {
     measure();  // all ranks throw, or none
@@ -203,6 +238,7 @@ bool StudyExperiment::advance(Progress& progress) {
   }
   if (stopped_) return false;
   found_.share(context_.comm, count, together, mine);
+  seconds_before_ = 0;
   return true;
 }
 
@@ -228,7 +264,7 @@ bool StudyExperiment::measure_all() {
     }
     if (!whole || (found_.count() < places.size() && frame_.asked_to_stop())) {
       progress.finish();
-      if (has_results()) checkpoint();
+      if (has_news()) checkpoint();
       return false;
     }
     if (checkpoint_due()) checkpoint();
@@ -242,13 +278,17 @@ Report StudyExperiment::run() {
   frame_.begin();
   collectively(context_.comm, [&] { study_->begin(record_); });
   restart();
-  const auto measures = study_->measures();
+  const auto& measures = contents_.measures;
   std::set<std::string> groups;
   for (const auto& place : found_.places()) groups.insert(place.group);
   auto claim = frame_.claim({.datasets = (measures.size() + 8) * groups.size()});
   if (frame_.root() && !continued_.empty())
     std::cerr << "fluxformer: continuing from " << continued_ << " after " << found_.count() << ' '
-              << study_->unit() << '\n';
+              << study_->unit()
+              << (revision_before_ == revision()
+                      ? ""
+                      : ", computed by revision " + revision_before_ + " of the program")
+              << '\n';
   frame_.announce(*this);
   const Stopwatch measuring;
   if (!measure_all()) return stopped(after());
@@ -257,10 +297,10 @@ Report StudyExperiment::run() {
       for (const auto& [name, values] : found_.of(k).results)
         if (name == variable.name) record_.add(found_.places()[k], variable, values);
   if (!study_->conclude(found_, frame_, record_)) {
-    checkpoint();
+    if (has_news()) checkpoint();
     return stopped("after all " + study_->unit());
   }
-  frame_.add_seconds("measure", measuring.seconds());
+  frame_.add_seconds("measure", measuring.seconds() - writing_);
   record_.finish(std::move(claim), frame_.parts());
   std::ostringstream text;
   text << "done: " << found_.count() << ' ' << study_->unit() << ", " << frame_.seconds() << " s";
@@ -271,8 +311,20 @@ Report StudyExperiment::run() {
 }  // namespace
 
 std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContext& context,
-                                       const MakeStudy& make) {
-  return std::make_unique<StudyExperiment>(settings, context, make);
+                                       const study::Contents& contents, const MakeStudy& make) {
+  return std::make_unique<StudyExperiment>(settings, context, contents, make);
+}
+
+ExperimentEntry study_entry(ExperimentEntry entry, study::Contents (*contents)(), const MakeStudy& make,
+                            const OwnSettings& own) {
+  if (!entry.describe)
+    entry.describe = [name = entry.name, contents](io::Description& description) {
+      study::describe(description, name, contents());
+    };
+  entry.make = [=](const Settings& settings, const RunContext& context) {
+    return make_study(own ? own(settings) : settings, context, contents(), make);
+  };
+  return entry;
 }
 
 }  // namespace fluxformer

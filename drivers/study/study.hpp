@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -31,8 +32,6 @@ class Study {
   virtual ~Study() = default;
   /// Text that --validate prints: what would be measured, in a few lines.
   virtual std::string describe() const = 0;
-  /// The group of the file that holds all others; "" for /analysis/<experiment>.
-  virtual std::string root() const { return {}; }
   /// All places, in the order in which they are measured.
   virtual std::vector<Place> places() const = 0;
   /// The word for places in messages.
@@ -51,9 +50,7 @@ class Study {
   /// Everything that the results depend on; a checkpoint with other digests is refused. Collective.
   virtual std::vector<Source> sources() const { return {}; }
 
-  /// Variables that `measure` can give and that are written.
-  virtual std::vector<io::Variable> measures() const = 0;
-  /// Variables that `measure` can give for `conclude` alone.
+  /// Variables that `measure` can give for `conclude` alone, beside the measures of the file's contents.
   virtual std::vector<io::Variable> kept() const { return {}; }
   /// Adds the coordinates, that of the seeds among them, and whatever is known before the first place. Not
   /// collective.
@@ -84,10 +81,26 @@ void add_seconds(const Findings& found, const std::vector<std::string>& groups, 
 /// Makes a study from the settings, which outlive it. Collective; throws BadInput (agreed).
 using MakeStudy = std::function<std::unique_ptr<Study>(const Settings& settings, MPI_Comm comm)>;
 
-/// Makes an experiment that runs a study. Needs the keys of declare_study_run. Collective; throws BadInput
-/// (agreed).
+/// Makes an experiment that runs a study, whose file has these contents. Needs the keys of declare_study_run.
+/// Collective; throws BadInput (agreed).
 std::unique_ptr<Experiment> make_study(const Settings& settings, const RunContext& context,
-                                       const MakeStudy& make);
+                                       const study::Contents& contents, const MakeStudy& make);
+
+/// Turns the settings of a deck into those that the run stores, for keys that the study or its files decide.
+/// Throws BadInput, the same on all ranks.
+using OwnSettings = std::function<Settings(const Settings&)>;
+
+/// Completes the registry entry of a study: what its file contains, and how it is made.
+ExperimentEntry study_entry(ExperimentEntry entry, study::Contents (*contents)(), const MakeStudy& make,
+                            const OwnSettings& own = {});
+
+/// The same for a class with a static `contents()` and a constructor from settings and communicator, which is
+/// collective and throws BadInput (agreed).
+template <class OwnStudy>
+ExperimentEntry study_entry(ExperimentEntry entry, const OwnSettings& own = {}) {
+  const auto make = [](const Settings& s, MPI_Comm comm) { return std::make_unique<OwnStudy>(s, comm); };
+  return study_entry(std::move(entry), OwnStudy::contents, make, own);
+}
 
 /// Declares the keys of a study's run: output.*, checkpoint.* and run.time_limit. `file`: the default of
 /// output.file.

@@ -28,7 +28,8 @@ void for_each_within(const std::vector<std::size_t>& sizes, const std::vector<lo
 }  // namespace
 
 void study::describe(io::Description& description, const std::string& experiment, const Contents& contents) {
-  const auto group = names::in(names::analysis, experiment), model = names::in(group, "<model>");
+  const auto group = contents.group.empty() ? names::in(names::analysis, experiment) : contents.group,
+             model = names::in(group, "<model>");
   io::describe_archive(description);
   description.variables("/", {axes::seed});
   description.variables("/", contents.coordinates);
@@ -123,11 +124,6 @@ void StudyRecord::add(const Place& place, const io::Variable& measure, const std
     all.given[k] = true;
     all.values[k] = *value++;
   });
-}
-
-void StudyRecord::add(const std::string& group, const io::Variable& measure,
-                      const std::vector<double>& values) {
-  add({.group = group, .index = {{axes::seed.name, next_[{group, measure.name}]++}}}, measure, values);
 }
 
 void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,

@@ -30,13 +30,14 @@ namespace study {
 inline const io::Attribute samples{"samples", "test samples used"};
 inline const io::Variable seconds{"seconds", {}, "s", "wall time spent on this model"};
 
-/// Contents of a study's file for each group, usually a model; the record adds the seed axis in front of the
-/// measures.
+/// Contents of a study's file for each group, usually a model. The measures are those that places give and
+/// that are derived from them; the record adds the seed axis in front of them.
 struct Contents {
-  std::vector<io::Variable> coordinates;  ///< coordinates beside seeds
-  std::vector<io::Attribute> notes;       ///< attributes of the experiment
-  std::vector<io::Attribute> model_notes;
-  std::vector<io::Variable> measures;
+  std::vector<io::Variable> coordinates = {};  ///< coordinates beside seeds
+  std::vector<io::Attribute> notes = {};       ///< attributes of the experiment
+  std::vector<io::Attribute> model_notes = {};
+  std::vector<io::Variable> measures = {};
+  std::string group = {};  ///< the group that holds all others; "" for /analysis/<experiment>
 };
 
 /// Describes all files of an experiment that is a study.
@@ -83,8 +84,6 @@ class StudyRecord {
   /// Adds what a place gives of a measure, row-major. Throws std::logic_error for a missing axis, a wrong
   /// number of values, and values that another place has given.
   void add(const Place& place, const io::Variable& measure, const std::vector<double>& values);
-  /// Adds a measure of a group for the next seed, in order.
-  void add(const std::string& group, const io::Variable& measure, const std::vector<double>& values);
 
   /// Writes the file that `claim` has claimed, with the time of each part of the run. Collective.
   void finish(std::unique_ptr<io::PartFile> claim,
@@ -117,7 +116,6 @@ class StudyRecord {
   std::vector<std::pair<io::Variable, std::vector<double>>> axes_;
   std::map<std::string, std::size_t> sizes_;                         // sizes of axes, by name
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by group and name
-  std::map<std::pair<std::string, std::string>, std::size_t> next_;  // next seed, by group and name
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
 };

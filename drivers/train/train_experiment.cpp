@@ -1,17 +1,15 @@
-#include "drivers/train/train_experiment.hpp"
+// `train`: the weights of a Transformer, or of its PDE, fitted to labelled samples.
 
-#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"
-#include "base/session.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_frame.hpp"
+#include "drivers/registry.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "drivers/train/train_record.hpp"
 #include "io/axes.hpp"
@@ -211,8 +209,6 @@ Report TrainExperiment::run() {
   return report;
 }
 
-}  // namespace
-
 void describe_train(io::Description& description) {
   io::describe_archive(description);
   description.variables("/", {axes::step, axes::epoch});
@@ -227,8 +223,18 @@ void describe_train(io::Description& description) {
   io::describe_checkpoint(description);
 }
 
-std::unique_ptr<Experiment> make_train(const Settings& settings, const RunContext& context) {
-  return std::make_unique<TrainExperiment>(settings, context);
+}  // namespace
+
+ExperimentEntry train_experiment() {
+  return {.name = "train",
+          .family = "train",
+          .sentence = "fits the weights of a Transformer, or of its PDE, to labelled samples",
+          .cites = "MODEL: docs/model.md; arXiv 1711.05101; arXiv 2601.09026",
+          .declare = declare_train,
+          .describe = describe_train,
+          .make = [](const Settings& settings, const RunContext& context) {
+            return std::make_unique<TrainExperiment>(settings, context);
+          }};
 }
 
 }  // namespace fluxformer

@@ -41,15 +41,15 @@ std::vector<std::size_t> drawn_members(const data::Dataset& data, const std::vec
   return drawn;
 }
 
-}  // namespace
-
+/// The samples of `test` that a classifier is tested on: those with a label, or as many of them as the plan
+/// says.
 std::vector<std::size_t> tested_members(const TrainPlan& plan, const data::Dataset& test) {
   const auto labelled = labelled_samples(test);
   if (labelled.empty()) return {};  // there is nothing to draw from
   return drawn_members(test, labelled, plan.samples.testing, plan.seed, "train.test_samples", "testing");
 }
 
-namespace {
+}  // namespace
 
 Members draw_members(const TrainPlan& plan, const data::Dataset& train, const data::Dataset& test,
                      int outputs) {
@@ -68,6 +68,8 @@ Members draw_members(const TrainPlan& plan, const data::Dataset& train, const da
                                            "train.test_samples", "testing");
   return members;
 }
+
+namespace {
 
 /// True if there is diffusion over tokens anywhere in the depth.
 bool diffuses_somewhere(MPI_Comm comm, const DepthModel& model) {

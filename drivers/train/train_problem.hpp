@@ -21,9 +21,11 @@ struct Members {
   std::vector<std::size_t> training, validation, testing;
 };
 
-/// Indices of the samples of `test` that a classifier is tested on: those with a label, as many of them as
-/// the plan says, drawn by its seed. Not collective; throws BadInput if there are too few.
-std::vector<std::size_t> tested_members(const TrainPlan& plan, const data::Dataset& test);
+/// Draws as many samples of both splits as the plan says, by its seed. `outputs` are those of the model in
+/// model.file; 0: none. Not collective; throws BadInput if there are too few, and for labels that a classifier
+/// cannot learn from.
+Members draw_members(const TrainPlan& plan, const data::Dataset& train, const data::Dataset& test,
+                     int outputs);
 
 /// Number of samples whose tokens are those of a training sample, too.
 struct Copies {

@@ -11,13 +11,107 @@
 
 #include "drivers/common/run_frame.hpp"
 #include "drivers/train/train_problem.hpp"
-#include "drivers/train/train_variables.hpp"
 #include "io/archive_writer.hpp"
+#include "io/axes.hpp"
 #include "io/checkpoint.hpp"
 #include "io/history_file.hpp"
 #include "io/part_file.hpp"
 
 namespace fluxformer {
+
+// The history of a training: the variables of every step, of every epoch and of the training as a whole.
+namespace course {
+
+inline constexpr const char* group = "/training";
+
+inline const io::Attribute samples{"samples", "training samples"},
+    validation_samples{"validation_samples", "samples held out for validation"},
+    test_samples{"test_samples", "samples of the test set that have a label"},
+    test_split{"test_split", "own, or none: the test samples are the training samples"},
+    trained_parameters{"trained_parameters", "number of trained parameters"},
+    baseline_accuracy{"baseline_accuracy",
+                      "test accuracy of a naive Bayes classifier on the same samples (text only)"},
+    unigram_accuracy{"unigram_accuracy",
+                     "share of the masked test words that are the most frequent word (masked words only)"},
+    bigram_accuracy{
+        "bigram_accuracy",
+        "share of the masked test words that most often follow the word before (masked words only)"};
+
+/// A number of a row, and the variable it is stored as.
+template <class Row>
+struct Column {
+  io::Variable variable;
+  double Row::*value;
+};
+
+/// Numbers of a step.
+struct StepRow {
+  double step = 0, loss = 0, depth_loss = 0, penalty = 0, batch_accuracy = 0, gradient_norm = 0,
+         learning_rate = 0, samples_per_second = 0;
+};
+/// Columns stored for each step, in this order.
+inline const std::vector<Column<StepRow>>& step_columns() {
+  static const std::vector<Column<StepRow>> all{
+      {{"loss", {"step"}, "", "mean cross entropy of the batch, before the step"}, &StepRow::loss},
+      {{"depth_loss",
+        {"step"},
+        "",
+        "loss between hidden states and given ones, layer by layer (distillation), before the step"},
+       &StepRow::depth_loss},
+      {{"penalty", {"step"}, "", "penalty on how fast the weights change with depth, before the step"},
+       &StepRow::penalty},
+      {{"batch_accuracy",
+        {"step"},
+        "",
+        "fraction of the batch classified correctly, before the step; of masked words their number over that "
+        "of "
+        "a batch on average"},
+       &StepRow::batch_accuracy},
+      {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
+       &StepRow::gradient_norm},
+      {{"learning_rate", {"step"}, "", "learning rate of the step"}, &StepRow::learning_rate},
+      {{"samples_per_second", {"step"}, "1/s", "samples per second of wall time"},
+       &StepRow::samples_per_second}};
+  return all;
+}
+
+/// Numbers of an epoch; NaN where a split has no samples.
+struct EpochRow {
+  double epoch = 0, train_loss = 0, train_accuracy = 0, validation_loss = 0, validation_accuracy = 0,
+         test_loss = 0, test_accuracy = 0, test_perplexity = 0, wall_time = 0;
+};
+/// Columns stored for each epoch, in this order.
+inline const std::vector<Column<EpochRow>>& epoch_columns() {
+  static const std::vector<Column<EpochRow>> all{
+      {{"train_loss", {"epoch"}, "", "mean loss over the batches of the epoch, each before its step"},
+       &EpochRow::train_loss},
+      {{"train_accuracy", {"epoch"}, "", "mean accuracy over the batches of the epoch, each before its step"},
+       &EpochRow::train_accuracy},
+      {{"validation_loss", {"epoch"}, "", "mean loss over the validation samples, after the epoch"},
+       &EpochRow::validation_loss},
+      {{"validation_accuracy",
+        {"epoch"},
+        "",
+        "fraction of the validation samples (of their masked words) classified correctly, after the epoch"},
+       &EpochRow::validation_accuracy},
+      {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
+       &EpochRow::test_loss},
+      {{"test_accuracy",
+        {"epoch"},
+        "",
+        "fraction of the test samples (of their masked words) classified correctly, after the epoch"},
+       &EpochRow::test_accuracy},
+      {{"test_perplexity",
+        {"epoch"},
+        "",
+        "exp(test_loss): of masked words the perplexity, if the loss is not smoothed"},
+       &EpochRow::test_perplexity},
+      {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
+       &EpochRow::wall_time}};
+  return all;
+}
+
+}  // namespace course
 
 /// Mean loss and accuracy of each split after an epoch; NaN where a split has no samples.
 struct EpochReport {

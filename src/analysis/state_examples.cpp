@@ -28,13 +28,14 @@ RowMatrix examples_of(const SlabContext& context, const double* u, Examples what
   Index at = 0;
   for (int b = 0; b < context.samples; ++b) {
     const auto sample = sample_of(context, u, b);
-    // All u(x), or their mean (1/n) sum_x u(x) over the real tokens x
+    // All u(x), or their mean (1/n) sum_x u(x) over the real tokens x. The mean has memory of its own at first:
+    // the order of such sums depends on where they lie.
     const auto rows = rows_of(sample);
     if (rows == 0) continue;
     if (what == Examples::tokens)
       out.middleRows(at, rows) = sample;
     else
-      out.row(at) = sample.colwise().mean();
+      out.row(at) = sample.colwise().mean().eval();
     at += rows;
   }
   return out;

@@ -41,7 +41,8 @@ std::string place(const std::source_location& where) {
       throw NumericalFailure(what);
     case PETSC_ERR_ARG_UNKNOWN_TYPE:  // only the user names types that we do not know
       throw BadInput(what);
-    case PETSC_ERR_MEM:
+    case PETSC_ERR_MEM:  // as for our own memory: it may be missing on this rank alone
+      throw std::bad_alloc();
     case PETSC_ERR_SYS:
     case PETSC_ERR_FILE_OPEN:
     case PETSC_ERR_FILE_READ:

@@ -6,7 +6,6 @@
 #include <petscsystypes.h>
 
 #include <exception>
-#include <new>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -52,7 +51,9 @@ class PetscFailure : public Error {
   explicit PetscFailure(const std::string& what) : Error(ExitCode::failure, what) {}
 };
 
-/// Message of an error for lack of memory.
+/// Message for lack of memory. std::bad_alloc ends the program on the rank that throws it, and so the job: it is
+/// never agreed on. What it would unwind may be half changed (Eigen 3.4 frees a matrix twice whose resizing
+/// fails), and the other ranks may wait for this one anywhere, in MPI-IO, too.
 inline constexpr const char* out_of_memory = "out of memory; take smaller sizes or more machines";
 
 /// Collective over `comm`: returns if `ok` on every rank; otherwise every rank throws the same `Error`, with
@@ -63,8 +64,9 @@ void agree(MPI_Comm comm, bool ok, const std::string& why = {}, ExitCode code = 
 /// messages that the others wait for, and all ranks throw at the end.
 class RankFailure {
  public:
-  /// Runs `work`, which must not communicate with the ranks of `share`, and keeps what it throws; nothing is
-  /// run once something has failed. Returns true if nothing has failed. Not collective.
+  /// Runs `work`, which must not communicate with the ranks of `share`, and keeps what it throws, but for
+  /// std::bad_alloc; nothing is run once something has failed. Returns true if nothing has failed. Not
+  /// collective.
   template <class Work>
   bool attempt(Work&& work) {
     return ok_ && attempt_anyway(work);
@@ -74,22 +76,14 @@ class RankFailure {
   bool attempt_anyway(Work&& work) {
     try {
       work();
-    } catch (const std::exception&) {
-      keep_current();
-    }
-    return ok_;
-  }
-  /// Keeps the std::exception that is being handled, if it is the first. Not collective.
-  void keep_current() {
-    try {
-      throw;
     } catch (const Error& e) {
       keep(e.what(), e.code());
-    } catch (const std::bad_alloc&) {
-      keep(out_of_memory, ExitCode::failure);
-    } catch (const std::exception& e) {
+    } catch (const std::runtime_error& e) {
+      keep(e.what(), ExitCode::failure);
+    } catch (const std::logic_error& e) {
       keep(e.what(), ExitCode::failure);
     }
+    return ok_;
   }
   bool failed() const { return !ok_; }
   /// Keeps a failure, if it is the first. Not collective.
@@ -132,14 +126,16 @@ auto collectively(MPI_Comm comm, Work&& work) {
 template <class Work>
 void all_or_none(MPI_Comm comm, Work&& work) {
   RankFailure failure;
-  try {
-    work();
-  } catch (const Error& e) {
-    if (e.agreed_over(comm)) throw;
-    failure.keep_current();
-  } catch (const std::exception&) {
-    failure.keep_current();
-  }
+  std::exception_ptr agreed;
+  failure.attempt([&] {
+    try {
+      work();
+    } catch (const Error& e) {
+      if (!e.agreed_over(comm)) throw;
+      agreed = std::current_exception();
+    }
+  });
+  if (agreed) std::rethrow_exception(agreed);
   failure.share(comm);
 }
 
@@ -148,8 +144,8 @@ void return_petsc_errors();
 
 /// Throws `Error` with PETSc's text and the place of the call if `code` is not 0: a `NumericalFailure` if a
 /// solver did not converge or met a non-finite number, or the exception that a guarded callback (below) threw
-/// inside the call. Not collective: PETSc reports most errors on every rank; after one on some ranks only,
-/// the run has to end.
+/// inside the call; std::bad_alloc if memory is missing. Not collective: PETSc reports most errors on every
+/// rank; after one on some ranks only, the run has to end.
 void check(PetscErrorCode code, std::source_location where = std::source_location::current());
 
 /// Throws `Error` with MPI's text and the place of the call if `code` is an error of MPI (whose communicators

@@ -70,10 +70,10 @@ enum class Role {
 /// One option, "section.key". The type of `fallback` is the type of the option. Range and choices hold for
 /// each item of a list, which has no item twice.
 struct Option {
-  std::string name;
-  OptionValue fallback;   ///< the default
-  std::string doc;        ///< help text, one sentence
-  std::string unit = {};  ///< "" for a pure number or a word
+  std::string name = {};
+  OptionValue fallback = {};  ///< the default
+  std::string doc = {};       ///< help text, one sentence
+  std::string unit = {};      ///< "" for a pure number or a word
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool above_minimum = false;             ///< the minimum itself is not allowed

@@ -121,6 +121,13 @@ void Options::declare(Option option) {
   options_.push_back(std::move(option));
 }
 
+void Options::declare(std::string name, OptionValue fallback, std::string doc, Option more) {
+  more.name = std::move(name);
+  more.fallback = std::move(fallback);
+  more.doc = std::move(doc);
+  declare(std::move(more));
+}
+
 void Options::declare_when(const Condition& condition, const Declare& declare) {
   const auto outer = std::exchange(scope_, scope_ && condition);
   declare(*this);

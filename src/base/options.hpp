@@ -26,6 +26,8 @@ class Options {
   /// Adds an option; only while the constructor runs. Throws std::logic_error if the name is declared twice,
   /// or if the default is out of range or cannot be written in a deck.
   void declare(Option option);
+  /// Adds an option with a name, a default and a sentence, and `more` of it: `{.unit = "s", .minimum = 0}`.
+  void declare(std::string name, OptionValue fallback, std::string doc, Option more = {});
   /// Adds the options that `declare` declares; they count only where `condition` holds, too.
   void declare_when(const Condition& condition, const Declare& declare);
 

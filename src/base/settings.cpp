@@ -208,10 +208,15 @@ void Settings::refuse_idle_keys() const {
 std::string Settings::difference(const Settings& earlier) const {
   for (const Option& option : options_->all()) {
     if (option.role == Role::output || option.role == Role::free || option.role == Role::permission) continue;
-    const OptionValue &now = value(option.name), &then = earlier.value(option.name);
-    if (now != then)
-      return option.name + " = " + value_text(now) + ": " + earlier.source_ + " was made with " +
-             value_text(then);
+    // A default that was given is not the same as a value that another file decides.
+    const bool elsewhere = entry(option.name).elsewhere;
+    if (value(option.name) == earlier.value(option.name) &&
+        (!elsewhere || given(option.name) == earlier.given(option.name)))
+      continue;
+    const auto text = [&](const Settings& of) {
+      return elsewhere && !of.given(option.name) ? "(left out)" : value_text(of.value(option.name));
+    };
+    return option.name + " = " + text(*this) + ": " + earlier.source_ + " was made with " + text(earlier);
   }
   if (choices(petsc_) != choices(earlier.petsc_))
     return "[petsc]: " + earlier.source_ + " was made with other options";

@@ -47,6 +47,9 @@ struct DatasetSpec {
 
   int alphabets = 0;  ///< omniglot: only the first this many alphabets; 0: all
   int classes = 20;   ///< topics: 4, 8, ... 20
+
+  /// True if the samples are made from `seed`; false if they are read from files, which have no seed.
+  bool built_in() const { return name == "digits" || name == "topics"; }
 };
 
 }  // namespace fluxformer::data

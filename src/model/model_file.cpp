@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/mpi.hpp"
+#include "io/digest.hpp"
 #include "io/layout.hpp"
 #include "model/model_variables.hpp"
 
@@ -55,22 +56,26 @@ void each_attribute(Spec& spec, const Visit& visit) {
   visit(word_head_activation, spec.word_head.transform.activation);
 }
 
-struct WriteAttribute {
-  io::ArchiveWriter& archive;
+/// Calls put(name, value) with each attribute as files hold it.
+template <class Put>
+struct AsInFiles {
+  Put put;
   template <class E>
   void operator()(const io::Attribute& name, E value) const {
-    archive.attribute(name, to_word(value), model_file::group);
+    put(name, io::AttributeValue(std::string(to_word(value))));
   }
   void operator()(const io::Attribute& name, bool value) const {
-    archive.attribute(name, value ? "on" : "off", model_file::group);
+    put(name, io::AttributeValue(std::string(value ? "on" : "off")));
   }
   void operator()(const io::Attribute& name, int value, Whole) const {
-    archive.attribute(name, long{value}, model_file::group);
+    put(name, io::AttributeValue(long{value}));
   }
   void operator()(const io::Attribute& name, double value, Positive) const {
-    archive.attribute(name, value, model_file::group);
+    put(name, io::AttributeValue(value));
   }
 };
+template <class Put>
+AsInFiles(Put) -> AsInFiles<Put>;
 
 /// Reads attributes into members. A missing attribute leaves its member as it is.
 struct ReadAttribute {
@@ -185,7 +190,17 @@ void require_places(const io::ArchiveReader& archive, const ParameterLayout& lay
 }  // namespace
 
 void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
-  each_attribute(spec, WriteAttribute{archive});
+  each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
+                   archive.attribute(name, value, model_file::group);
+                 }});
+}
+
+std::uint64_t digest_of(const ModelSpec& spec) {
+  std::uint64_t sum = 0;
+  each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
+                   sum += io::digest_of_item(name.name, value);
+                 }});
+  return sum;
 }
 
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,

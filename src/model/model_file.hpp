@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ namespace fluxformer {
 void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec);
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
                         const double* values);
+
+/// Digest of the attributes of /model (io/digest.hpp). Pure.
+std::uint64_t digest_of(const ModelSpec& spec);
 
 /// The share of the parameters of a model that a rank needs. An empty function means all.
 using ShareOf = std::function<ParameterShare(const ModelSpec&)>;

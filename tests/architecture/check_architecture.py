@@ -104,11 +104,11 @@ def check_arrays(path, text):
 
 def check_hdf5_paths(path, text):
     """Paths of the output file are spelled out only where their variables are defined."""
-    if floor_of(path) is None or re.search(r"_variables\.[ch]pp$|^src/io/layout\.[ch]pp$", path):
+    if floor_of(path) is None or re.search(r"_(variables|record)\.[ch]pp$|^src/io/layout\.[ch]pp$", path):
         return
     code = re.sub(r"^\s*#\s*include[^\n]*", "", without_comments(text), flags=re.M)
     for match in HDF5_PATH.finditer(code):
-        yield line_of(code, match.start()), "paths of the output file are spelled in src/io/layout and in <family>_variables only"
+        yield line_of(code, match.start()), "paths of the output file are spelled in src/io/layout, <family>_variables and <family>_record only"
 
 
 def check_pragma(path, text):
@@ -149,10 +149,13 @@ def unit_of(path):
 
 
 def check_source_names(texts):
-    """A source is named after the header it implements: x.cpp, or x_part.cpp, for x.hpp in the same folder."""
+    """A source is named after the header it implements: x.cpp, or x_part.cpp, for x.hpp in the same folder. That of an
+    experiment needs no header: the registry declares its entry."""
     headers = {unit_of(path) for path in texts if path.endswith(".hpp")}
     for path in texts:
         if floor_of(path) is None or not path.endswith(".cpp") or os.path.basename(path) == "main.cpp":
+            continue
+        if ENTRY.search(texts[path]):
             continue
         words = unit_of(path).split("_")
         if not any("_".join(words[:k]) in headers for k in range(1, len(words) + 1)):
@@ -244,22 +247,35 @@ def check_one_definition(texts):
 
 # Also words of the model, the data, the solvers or a study: as quoted words they do not refer to the experiment.
 COMMON_WORDS = {"evolve", "train", "attention", "scaling"}
-REGISTERED = re.compile(r'\{\s*"(\w+)",\s*"(\w+)",')
+# A source of drivers/<family>/ defines the entry of an experiment; the registry lists it.
+ENTRY = re.compile(r"^ExperimentEntry (\w+)_experiment\(\) \{", re.M)
+LISTED = re.compile(r"\b(\w+)_experiment\(\),")
 
 
 def check_experiment_names(texts):
     """An experiment is named only in its own places: its folder in drivers, its decks, figures, tests, documents, and
-    one line of the registry."""
-    registry = texts.get("drivers/registry.cpp", "")
-    registered = REGISTERED.findall(registry)
-    if len(registered) != len(set(re.findall(r"\bmake_\w+", registry))):
-        yield "drivers/registry.cpp", 1, "not every line of the registry is read here: {\"name\", \"family\", ..., make_<name>}"
-    for name, family in registered:
+    a line in both files of the registry. It has the name of the function that makes its entry, and its folder is its
+    family."""
+    listed = LISTED.findall(texts.get("drivers/registry.cpp", ""))
+    defined = []
+    for path, text in texts.items():
+        if not path.startswith("drivers/") or not path.endswith(".cpp"):
+            continue
+        for match in ENTRY.finditer(text):
+            name, family = match.group(1), path.split("/")[1]
+            defined.append((name, family))
+            if name not in listed:
+                yield path, line_of(text, match.start()), f"{name}_experiment() is not in the list of drivers/registry.cpp"
+            if not re.search(rf'\.name = "{name}",\s*\.family = "{family}",', text[match.start():]):
+                yield path, line_of(text, match.start()), f"the entry is that of the experiment {name} of the family {family}"
+    for name in sorted(set(listed) - {name for name, _ in defined}):
+        yield "drivers/registry.cpp", 1, f"no source of a family defines {name}_experiment()"
+    for name, family in defined:
         quoted = "" if name in COMMON_WORDS else rf'"{name}"|'
         named = re.compile(rf"{quoted}\b{name}_experiment\b|\b(?:declare|describe|make)_{name}\b|/analysis/{name}\b")
         for path, text in texts.items():
             own = (path.startswith((f"drivers/{family}/", "input/", "tests/", "docs/", "src/analysis/", f"postprocess/fluxformer/{family}/"))
-                   or path.endswith((".md", ".ini")) or path in ("drivers/registry.cpp", "postprocess/fluxformer/experiments.json"))
+                   or path.endswith((".md", ".ini")) or path in ("drivers/registry.cpp", "drivers/registry.hpp", "postprocess/fluxformer/experiments.json"))
             if own:
                 continue
             for match in named.finditer(text):

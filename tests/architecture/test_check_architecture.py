@@ -22,8 +22,10 @@ CLEAN = {
     # The same name where it cannot clash: in another namespace, in an unnamed one, within a class, as a specialisation.
     "src/io/reader.hpp": "#pragma once\nnamespace a::b {\nclass Reader {\n  struct Part {};\n};\nclass Writer;\n}\nnamespace a {\nstruct Reader {};\n}\n",
     "src/io/reader.cpp": '#include "io/reader.hpp"\nnamespace a::b {\nnamespace {\nstruct Reader {\n};\n}\nvoid f() { struct Reader {}; }\n}\n',
-    "drivers/registry.hpp": "#pragma once\n",
-    "drivers/registry.cpp": 'Entry all[] = {\n    {"spectrum", "states", "a sentence", "a source", declare_spectrum, make_spectrum},\n};\n',
+    "drivers/registry.hpp": "#pragma once\nExperimentEntry spectrum_experiment();\n",
+    "drivers/registry.cpp": "all{\n    spectrum_experiment(),\n};\n",
+    "drivers/states/spectrum.cpp": 'ExperimentEntry spectrum_experiment() {\n  return {.name = "spectrum",\n          '
+                                   '.family = "states",\n          .cites = ""};\n}\n',
     # Words that may begin the line of a comment that goes on.
     "src/io/comments.hpp": "#pragma once\n/// The largest kappa.\n/// Of all layers and channels. Often it is small.\nint a();\n",
     "drivers/main.cpp": '#include "solvers/march.hpp"\nHandle<Mat, MatDestroy> matrix;\n',
@@ -53,8 +55,14 @@ PLANTED = {
                                         "a::b::Reader is defined in"),
     "an experiment named outside its places": ("src/io/archive.cpp", '\nconst char* a = "spectrum";\n', 2, "spectrum"),
     "an experiment named in a script of all": ("postprocess/page.py", 'sections = [\n    "spectrum"]\n', 2, "spectrum"),
-    "a line of the registry that is not read": ("drivers/registry.cpp", "Entry all[] = {{name, family, declare_spectrum, make_spectrum}};\n", 1,
-                                                "not every line"),
+    "an experiment that is not listed": (
+        "drivers/states/other.cpp", 'ExperimentEntry other_experiment() {\n  return {.name = "other", .family = "states",};\n}\n', 1,
+        "not in the list"),
+    "an experiment of another family": (
+        "drivers/states/spectrum.cpp", 'ExperimentEntry spectrum_experiment() {\n  return {.name = "spectrum", .family = "a",};\n}\n', 1,
+        "of the family states"),
+    "a listed experiment that nothing defines": (
+        "drivers/registry.cpp", "all{\n    spectrum_experiment(),\n    missing_experiment(),\n};\n", 1, "no source of a family"),
     "a deck that does not exist": ("docs/b.md", "Run `input/missing.ini`.\n", 1, "does not exist"),
 }
 

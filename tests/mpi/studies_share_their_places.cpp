@@ -47,7 +47,6 @@ class GroupStudy final : public Study {
     return all;
   }
   int ranks_of_place() const override { return ranks_; }
-  std::vector<io::Variable> measures() const override { return {number}; }
   void begin(StudyRecord& record) override { record.seeds({1, 2, 3, 4, 5, 6, 7}); }
   void measure(const Place& place, Results& to) override {
     const std::size_t seed = place.index.at("seed");
@@ -99,7 +98,7 @@ class Places : public testing::Test {
     context.experiment = "paths";
     context.quiet = true;
     return make_study(
-               settings, context,
+               settings, context, {.measures = {number}},
                [&](const Settings&, MPI_Comm) { return std::make_unique<GroupStudy>(ranks, fails_at); })
         ->run();
   }

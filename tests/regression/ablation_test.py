@@ -298,6 +298,21 @@ class Ends(AblationTest, HeldBackTest):
         self.assertIn("after 1 trainings", end.err)
         self.assert_same_numbers_of_files("whole.h5", "out.h5")
 
+    def test_a_checkpoint_of_other_samples_is_refused_whichever_seed_reads_them(self):
+        write_mnist(self.path("data"), training=40, test=30)
+        keys = ("--ablation.models=transformer", "--ablation.norm=pre", "--ablation.residual=on", "--data.set=mnist",
+                "--data.directory=data", "--train.samples=40", "--train.test_samples=10", "--train.epochs=1")
+        of_first, of_second = (set(self.ablate(*keys, f"--ablation.seeds={seed}", output=f"{seed}.h5").file["sample"][...])
+                               for seed in (1, 2))
+        run = ("ablation", "ablation.ini", "--quiet", *keys)
+        self.assertEqual(self.run_program(*run, "--run.time_limit=1e-6").code, 4)
+        with open(self.path("data/t10k-images-idx3-ubyte"), "r+b") as images:
+            images.seek(16 + 28 * 28 * int(min(of_second - of_first)))
+            images.write(bytes(28 * 28))
+        for ranks in (1, 2):
+            self.assert_refused(self.run_program(*run, "--checkpoint.restart=auto", ranks=ranks), "out.checkpoint.h5",
+                                "data.set = mnist is no longer what")
+
     def assert_same_numbers_of_files(self, one, other):
         first, second = self.open(one)["analysis/ablation"], self.open(other)["analysis/ablation"]
         for variant in first:

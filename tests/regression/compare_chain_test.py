@@ -24,17 +24,12 @@ except ImportError as missing:
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from described import experiments_of  # noqa: E402
 from held_back import HeldBackTest  # noqa: E402
 from processes import kill_all, members  # noqa: E402 (the folder is put on the path first)
-from program import BINARY, ENVIRONMENT, FULL_TIER, MPIEXEC, ROOT, TIMEOUT, command  # noqa: E402
+from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TIMEOUT, command  # noqa: E402
 
 KINDS = ("transformer", "pde", "normed", "distilled")
-
-
-def experiments_of(folder):
-    """The comparisons that have a deck in a folder of input/."""
-    return [name for path in glob.glob(os.path.join(ROOT, "input", folder, "*.ini"))
-            if (name := os.path.basename(path)[:-4]) not in (*KINDS, "linear", "mlp", "evolve")]
 
 
 EXPERIMENTS = experiments_of("compare")
@@ -136,7 +131,6 @@ class CompareChain(HeldBackTest):
         again = self.compare("compare", "--seeds", "1", "--without", " ".join({"report", *EXPERIMENTS} - few), *settings, "--attention.matching=9")
         self.assertEqual(self.done_before(again), {name for name in again if name.startswith("train ")} | {"ablation"})
 
-    @unittest.skipUnless(FULL_TIER, "half a minute; ./test.sh full runs them")
     def test_the_decks_of_the_paper_run_on_data_like_theirs(self):
         data = {"mnist": ("--data.set=digits",), "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=16", "--data.classes=4")}
         for name, settings in data.items():
@@ -233,7 +227,6 @@ class CompareChain(HeldBackTest):
         for key, values in one.items():
             np.testing.assert_allclose(other[key], values, rtol=1e-10, atol=1e-10, err_msg=key)
 
-    @unittest.skipUnless(FULL_TIER, "half a minute; ./test.sh full runs them")
     def test_what_was_stopped_in_an_experiment_goes_on_there(self):
         ended = self.stopped_at_checkpoint(lambda held: self.start_comparison(*self.OF_TWO, environment=held), "attention", signal.SIGTERM)
         self.assertEqual(ended.code, 143, ended)

@@ -2,12 +2,13 @@
 
 import functools
 import json
+import os
 import re
 import subprocess
 
 import h5py
 
-from program import BINARY
+from program import BINARY, ROOT
 
 OF_EVERY_FILE = {"unit", "long_name", "digest"}
 OF_HDF5 = {"CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid", "DIMENSION_LABELS"}
@@ -17,6 +18,16 @@ OF_HDF5 = {"CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "_Netcdf4Dimid",
 def description():
     """The output of --describe=json."""
     return json.loads(subprocess.run([BINARY, "--describe=json"], check=True, capture_output=True, text=True).stdout)
+
+
+def names_of(family=None):
+    """Names of all experiments, or of those of a family, in the order of the program."""
+    return [one["name"] for one in description()["experiments"] if family in (None, one["family"])]
+
+
+def experiments_of(folder):
+    """Names of the experiments, evolve and train left out, that have a deck in a folder of input/: those that compare.sh runs there."""
+    return [name for name in names_of() if name not in ("evolve", "train") and os.path.exists(os.path.join(ROOT, "input", folder, name + ".ini"))]
 
 
 @functools.lru_cache(maxsize=None)

@@ -16,6 +16,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "fuzz")]
 
 import numpy as np  # noqa: E402 (the folders are put on the path first)
 
+from described import names_of  # noqa: E402
 from held_back import WHILE_MPI_STARTS, HeldBackTest  # noqa: E402
 from made_up_images import idx  # noqa: E402
 from program import BINARY, ENVIRONMENT, FULL_TIER, MPIEXEC, ROOT, TrainTest  # noqa: E402
@@ -134,6 +135,9 @@ class Chains(EarlyStopTest):
             again = self.ended(self.submit(ranks, ranks, "train", "train.ini", **hold.environment))
             self.assertEqual(again.code, 0, again)
             self.assertEqual(self.open(f"out-{ranks}.h5").attrs["status"], "done")
+
+    def test_the_small_studies_are_of_all_experiments(self):
+        self.assertEqual(sorted({words[0] for words in STUDIES.values()}), sorted({*names_of()} - {"evolve", "train"}))
 
     def test_a_job_of_any_study_goes_on_from_where_the_time_limit_stopped_it(self):
         write_decks(self)

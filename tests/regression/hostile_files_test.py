@@ -312,13 +312,17 @@ class Sizes(HostileTest):
     def test_of_a_training_without_end_take_no_memory_beforehand(self):
         self.write("train.ini", TRAIN_DECK)
         endless = ("--output.file=endless.h5", "--train.epochs=1000000000", "--output.snapshots=1", "--checkpoint.epochs=false")
-        before = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, before[1]))
+        # Tests beside this one need the disk that the history of so many epochs would fill: files may have 1 GB.
+        most = {resource.RLIMIT_DATA: 2 << 30, resource.RLIMIT_FSIZE: 1 << 30}
+        before = {kind: resource.getrlimit(kind) for kind in most}
         try:
+            for kind, limit in most.items():
+                resource.setrlimit(kind, (limit, before[kind][1]))
             end = self.run_program("train", "train.ini", "--quiet", *endless, "--run.time_limit=1e-6")
         finally:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
-        self.assertIn(end.code, (1, 4), end)  # few disks have room for the history of so many epochs
+            for kind, limits in before.items():
+                resource.setrlimit(kind, limits)
+        self.assertIn(end.code, (1, 4), end)
         self.assertNotIn("memory", end.err)
 
     def test_memory_that_is_not_there_is_one_message(self):

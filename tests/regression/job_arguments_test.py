@@ -113,13 +113,19 @@ class Submissions(JobTest):
     def test_tables_from_windows_are_read(self):
         self.write("table.txt", b"\xef\xbb\xbf# seeds\r\n--run.seed=1\r\n\r\n--run.seed=2   # the second\r\n")
         self.assertEqual(self.asked(SWEEP, "table.txt", *OVER_SWEEP), [f"--array=1-2 {SWEEP} table.txt evolve small.ini"])
-        self.site('\nlaunch() { printf "<%s>" "$@"; }\n')
+        self.site('\nlaunch() { printf "<%s>" "$@"; : >"$output"; }\n')
         job = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "6", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "here"}
         for words, row, seed in (((), 1, 1), ((), 2, 2), (("--after=1",), 1, 2)):
             done = self.call("bash", SWEEP, *words, "table.txt", *OVER_SWEEP, **job, SLURM_ARRAY_TASK_ID=str(row))
             self.assertEqual(done.code, 0, done)
             # The output has the number of the row.
             self.assertIn(f"<evolve><small.ini><--run.seed={seed}><--output.file=out/small-6_{seed}.h5>", done.out)
+            os.remove(self.path(f"out/small-6_{seed}.h5"))
+        # A launcher that has started nothing and says 0, as srun does where a node refuses its tasks.
+        self.site("\nlaunch() { :; }\n")
+        done = self.call("bash", SWEEP, "table.txt", *OVER_SWEEP, **job, SLURM_ARRAY_TASK_ID="1")
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("there is no out/small-6_1.h5: the tasks were not started", done.out)
 
     def test_no_shell_takes_away_quotation_marks_and_tildes(self):
         literal = "without quotation marks, and with the whole path instead of ~"

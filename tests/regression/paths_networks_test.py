@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folders are put on the path first)
 import numpy as np  # noqa: E402
 
+from made_up_images import write_mnist  # noqa: E402
 from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
@@ -134,10 +135,23 @@ class Sweeps(NetworksTest):
         self.train("--paths.steps=8")
         for ranks in (1, 3):
             end = self.paths(*start, ranks=ranks, code=2)
-            self.assertIn("paths.attention = network.h5 is no longer the file", end.err)
+            self.assertIn("paths.attention = network.h5 is no longer what", end.err)
         os.remove(self.path("out.checkpoint.h5"))
         os.remove(self.path("out.checkpoint.previous.h5"))
         self.paths(*start, code=4)
+
+
+    def test_points_of_other_images_are_not_mixed(self):
+        """Nor steps: the images of paths.foreign come from files here."""
+        for number, folder in enumerate(("data", "other")):
+            write_mnist(self.path(folder), training=20, test=60, seed=number)
+        for name, run in (("training", TRAIN), ("theory", THEORY)):
+            start = (*run, "--paths.foreign=mnist", "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0")
+            self.paths(*start, "--data.directory=data", name=f"{name}.h5", code=4)
+            for ranks in (1, 2):
+                end = self.paths(*start, "--data.directory=other", name=f"{name}.h5", ranks=ranks, code=2)
+                self.assertIn(f"{name}.checkpoint.h5: paths.foreign = mnist is no longer what", end.err)
+            self.paths(*start, "--data.directory=data", name=f"{name}.h5", code=4)
 
 
 class Pruning(NetworksTest):

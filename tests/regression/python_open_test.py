@@ -22,13 +22,13 @@ except ImportError as failure:
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest  # noqa: E402
-from described import description  # noqa: E402
+from described import names_of  # noqa: E402
 from program import ROOT, SCALING_DECK, TIMEOUT, TRAIN_DECK, together  # noqa: E402
 from python_package import ENVIRONMENT  # noqa: E402
 
 import fluxformer  # noqa: E402
 
-COMPARISONS = [one["name"] for one in description()["experiments"] if one["family"] == "compare"]
+COMPARISONS = names_of("compare")
 MORE = {"attention": ("--attention.matching=9",), "gradient_flow": ("--gradient.jacobian_samples=2",)}
 
 

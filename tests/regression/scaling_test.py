@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The counts of `scaling` match the formulas on up to 16 ranks; its phases add up to a step's time; sizes grow as requested."""
+"""The counts of `scaling` match the formulas on up to 8 ranks (16 in the second tier); its phases add up to a step's time; sizes grow as requested."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from held_back import HeldBackTest  # noqa: E402
-from program import ROOT, TRAIN_DECK, ProgramTest, together  # noqa: E402
+from program import FULL_TIER, ROOT, TRAIN_DECK, ProgramTest, together  # noqa: E402
 
 LAYERS, TOKENS, SAMPLES, WIDTH, FFN, HEADS = 16, 24, 2, 8, 12, 2
 SLAB = TOKENS * SAMPLES * WIDTH
@@ -44,7 +44,7 @@ TRAIN = SHORT + "workload = train\nover = samples\n" + TRAIN_DECK
 PHASES = ("compute", "ghosts", "ring", "reduction", "pipeline")
 
 
-class ScalingTest(ProgramTest):
+class ScalingRuns(ProgramTest):
     def setUp(self):
         super().setUp()
         self.write("evolve.ini", EVOLVE)
@@ -106,6 +106,8 @@ class ScalingTest(ProgramTest):
         rows = 28 * size * micro_batches * groups
         self.assertEqual(found.attrs["flops"], 3 * 6 * rows * (8 * 8**2 + 4 * 8 * 12 + 4 * 28 * 8))
 
+
+class ScalingTest(ScalingRuns):
     def test_messages_of_stages_are_those_of_the_formula(self):
         together([lambda grid=grid: self.through_stages(*grid)
                   for grid in ((2, 1, 1, 1), (2, 1, 1, 8), (3, 2, 1, 5), (2, 2, 2, 3), (6, 1, 1, 4), (1, 1, 2, 4))])
@@ -114,6 +116,7 @@ class ScalingTest(ProgramTest):
         together([lambda n=n, over=over: over(n) for n in (1, 2, 3, 8)
                   for over in (self.over_depth, self.over_tokens, self.over_samples)])
 
+    @unittest.skipUnless(FULL_TIER, "half a minute; ./test.sh full runs it")
     def test_sixteen_ranks_count_and_solve_the_same(self):
         self.over_depth(16)
         self.over_tokens(16)
@@ -236,7 +239,7 @@ class ScalingTest(ProgramTest):
         refused("evolve.ini", "--output.file=there.h5", parts=["there.h5", "output.overwrite"], ranks=1)
 
 
-class Restart(ScalingTest, HeldBackTest):
+class Restart(ScalingRuns, HeldBackTest):
     def test_a_study_that_is_stopped_goes_on_with_the_repetitions_that_are_left(self):
         run = ("scaling", "evolve.ini", "--output.file=out.h5", "--scaling.repetitions=3", "--scaling.machine=false", "--checkpoint.every=1e-6")
         ended = self.killed_at(("rename", "out.checkpoint.previous.h5", 2), *run)  # before it makes room for the second checkpoint
@@ -244,10 +247,20 @@ class Restart(ScalingTest, HeldBackTest):
         with h5py.File(self.path("out.checkpoint.h5")) as file:
             self.assertEqual(file["state/repetitions"].size, 20)  # one repetition of one rank: 6 phases x 3 numbers, and 2
         other = self.run_program(*run, "--checkpoint.restart=auto", ranks=2)
-        self.assert_refused(other, "times do not mix")
+        self.assert_refused(other, "the timing by steps of", "on 2 rank(s)", "is no longer what")
         end = self.run_program(*run, "--checkpoint.restart=auto")
         self.assertEqual(end.code, 0, end)
         self.assertEqual(self.open("out.h5")["scaling/step_seconds"].shape, (3,))
+
+    def test_times_of_other_steps_or_ranks_do_not_mix_with_those_of_a_study_that_was_timed_to_its_end(self):
+        run = ("scaling", "evolve.ini", "--output.file=out.h5", "--output.overwrite=true", "--scaling.machine=false", "--checkpoint.every=1e-6")
+        end = self.run_program(*run, "--scaling.repetitions=4")
+        self.assertEqual(end.code, 0, end)
+        # In the second case as many numbers as four repetitions of one rank.
+        for ranks, more in ((1, ("--scaling.repetitions=4", "--scaling.steps=1")), (2, ("--scaling.repetitions=2",))):
+            end = self.run_program(*run, "--quiet", "--checkpoint.restart=auto", *more, ranks=ranks)
+            self.assertEqual(end.code, 2, end)
+            self.assertIn("is no longer what", end.messages[-1])
 
 
 if __name__ == "__main__":

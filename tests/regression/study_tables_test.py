@@ -18,9 +18,10 @@ except ImportError as missing:
     print(f"NOT RUN: {missing}", file=sys.stderr)
     sys.exit(77)
 
-from processes import members  # noqa: E402 (the folder is put on the path first)
+from described import experiments_of  # noqa: E402 (the folder is put on the path first)
+from processes import members  # noqa: E402
 from program import TIMEOUT  # noqa: E402
-from study_case import StudyTest  # noqa: E402 (the folder is put on the path first)
+from study_case import StudyTest  # noqa: E402
 
 DIFFUSION = "diffusion  -  evolve input/evolve/diffusion.ini --evolve.time=0.1\n"
 PARTICLES = "particles  -  evolve input/evolve/particles.ini --evolve.time=0.1\n"
@@ -133,8 +134,7 @@ class Interruptions(StudyTest):
             self.assertRegex(log.read(), "continuing from .* after [1-9]")
 
     def test_a_training_of_a_comparison(self):
-        others = ("pde,normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian_spectrum,identifiability,information_flow,perturbation,attention,"
-                  "spectrum_of_states")
+        others = ",".join(("pde", "normed", "distilled", "evolve", *experiments_of("compare")))
         comparison = (f"trained  -  compare input/compare --seeds 1 --without {others} --model.width=8 --model.ffn=8 --train.samples=64 "
                       "--train.test_samples=16 --train.batch=16 --train.epochs=3 --samples.count=8\n")
         self.interrupted(signal.SIGINT, 130, comparison, "out/trained", "transformer_1")

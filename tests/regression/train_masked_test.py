@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
+from described import names_of  # noqa: E402
 from program import TrainTest, together  # noqa: E402
 
 TOPICS = ("--data.tokens=patches", "--data.set=topics", "--data.length=32", "--data.vocabulary=500", "--data.classes=4")
@@ -21,7 +22,6 @@ PDE = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4", "--equation.kapp
 # The weights hardly move, by less than 1e-9 in all steps.
 STILL = ("--train.rate=1e-12", "--train.warm_up=0")
 MADE = "from the model file kept: embedding, final_norm, layers; new: {}; left out: {}\n"
-COMPARISONS = ("attention", "bottleneck", "gradient_flow", "information_flow", "perturbation", "spectrum_of_states")
 
 # Texts of one of four groups of three words, in a token file.
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -241,7 +241,7 @@ class Refusals(MaskedTest):
             ("train", [*TOPICS, "--model.file=odd.h5"], ["odd.h5: /model/head/norm_gain has no place in this model"]),
             ("hessian_spectrum", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),
             *((name, [*TOPICS[1:], model], ["models.transformer = masked.h5: has no classes", "masked words cannot be compared", "train"])
-              for name in COMPARISONS),
+              for name in names_of("compare")),
         ]
 
         def work(experiment, arguments, parts, ranks):

@@ -105,8 +105,8 @@ def drive_the_chain():
         after.append(site.job(job["after chain"])["JobState"])
 
     def restart():
-        # Not immediately: slurmd refuses a job in the same second in which it ended.
-        site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+2", "TimeLimit=30")
+        # Not immediately: slurmd refuses steps of a job while it still clears up what ended.
+        site.told("scontrol", "update", "JobId=" + chain, "StartTime=now+8", "TimeLimit=30")
 
     site.until(lambda: hold.seen("held"), "the chain's states")
     # The signal due one second before the limit is sent within a minute; the cluster lets a job overrun its limit by far.

@@ -14,11 +14,12 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
+from described import experiments_of  # noqa: E402
 from held_back import Hold  # noqa: E402
 from program import ROOT, ProgramTest  # noqa: E402
 
 STUDY = "jobscripts/study.sh"
-WITHOUT = "normed,distilled,evolve,ablation,bottleneck,gradient_flow,hessian_spectrum,identifiability,information_flow,perturbation,spectrum_of_states"
+WITHOUT = ",".join(("normed", "distilled", "evolve", *(name for name in experiments_of("compare") if name != "attention")))
 # A comparison of two seeds, whose trainings take a second, and a run of the model of another.
 TABLE = f"""
 digits   -        compare input/compare --seeds 1-2 --without {WITHOUT} --model.width=8 --model.ffn=8 --train.samples=64 \
@@ -72,7 +73,7 @@ def interrupt():
     hold.let_go()
     site.until(lambda: site.job(job)["JobState"] == "PENDING" and site.job(job)["Restarts"] == "1", "the restart")
     others = [site.job(jobs[name])["JobState"] for name in ("digits_attention", "report")]
-    site.told("scontrol", "update", "JobId=" + job, "StartTime=now+2")
+    site.told("scontrol", "update", "JobId=" + job, "StartTime=now+8")
     return others
 
 

@@ -11,11 +11,8 @@ namespace {
 
 void declare_drift(fluxformer::Options& options) {
   fluxformer::declare_evolve(options);
-  options.declare({.name = "drift.speed",
-                   .fallback = 0.5,
-                   .doc = "v, the speed at which states drift along the tokens",
-                   .unit = "tokens/time",
-                   .minimum = 0});
+  options.declare("drift.speed", 0.5, "v, the speed at which states drift along the tokens",
+                  {.unit = "tokens/time", .minimum = 0});
 }
 
 std::unique_ptr<fluxformer::Experiment> make_drift(const fluxformer::Settings& settings,
@@ -35,7 +32,7 @@ int main(int argc, char** argv) {
                                    .sentence = "evolve with states that drift along the tokens",
                                    .cites = "",
                                    .declare = declare_drift,
-                                   .describe = fluxformer::describe_evolve,
+                                   .describe = fluxformer::evolve_experiment().describe,
                                    .make = make_drift});
   return fluxformer::run_command_line(argc, argv);
 }

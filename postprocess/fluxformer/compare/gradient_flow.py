@@ -9,24 +9,11 @@ from matplotlib.axes import Axes
 
 from fluxformer.report.data import Comparison, Study, mean_and_spread, number, spread
 from fluxformer.report.sections import Section
-from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of, tips
+from fluxformer.report.style import Drawing, bars, canvas, legend, over, panel, style_of, tips
 from fluxformer.style import SOFT
 
 BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), ("final_norm_gradient", "final norm"),
           ("head_gradient", "classifier"), ("equation_gradient", "α, ρ"))
-
-
-def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> None:
-    """Draws one number per seed as a bar for each model: mean, standard deviation and the seeds themselves."""
-    for place, model in enumerate(models):
-        values, style = comparison.numbers(model, name).ravel(), style_of(model)
-        axes.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", color=style.colour, ms=3.5, alpha=0.45, mew=0)
-        deviation = float(spread(values))
-        if np.isfinite(deviation):
-            axes.errorbar(place, values.mean(), deviation, color=style.colour, capsize=4, lw=1.6)
-        line, = axes.plot([place], [values.mean()], style.marker, color=style.colour, ms=8, mec="white", label=style.label)
-        tips(axes, line, [f"{style.label}: {number(values.mean())}" + (f" ± {number(deviation)}" if np.isfinite(deviation) else "")])
-    axes.set(xticks=[], xlim=(-0.6, len(models) - 0.4), ylim=(0, None))
 
 
 def _by_depth(comparison: Comparison) -> Drawing:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluxformer.compare.gradient_flow import bars
 from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
-from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+from fluxformer.report.style import Drawing, bars, canvas, legend, over, panel, style_of
 from fluxformer.statistics import Effect
 from fluxformer.style import plain_numbers
 

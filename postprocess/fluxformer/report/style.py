@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from fluxformer.io import Run
 from fluxformer.style import SOFT, plain_numbers, plt  # chooses a back end that needs no display
-from fluxformer.report.data import MODELS, Style, number, spread
+from fluxformer.report.data import MODELS, Comparison, Style, number, spread
 from fluxformer.report.origins import origins
 
 WIDTH = 10.8  # inches of every figure; at 10 points its text is as large as that of the page
@@ -95,6 +95,19 @@ def over(axes: Axes, place: ArrayLike, values: ArrayLike, style: Style, label: s
     tips(axes, line, texts or [f"{name}: {number(m)}" + (f" ± {number(d)}" if np.isfinite(d) else "") + f" at {x:g}"
                                for x, m, d in zip(place, mean, deviation)])
     return line
+
+
+def bars(axes: Axes, comparison: Comparison, name: str, models: list[str]) -> None:
+    """Draws one number per seed as a bar for each model: mean, standard deviation and the seeds themselves."""
+    for place, model in enumerate(models):
+        values, style = comparison.numbers(model, name).ravel(), style_of(model)
+        axes.plot(place + np.linspace(-0.18, 0.18, len(values)), values, "o", color=style.colour, ms=3.5, alpha=0.45, mew=0)
+        deviation = float(spread(values))
+        if np.isfinite(deviation):
+            axes.errorbar(place, values.mean(), deviation, color=style.colour, capsize=4, lw=1.6)
+        line, = axes.plot([place], [values.mean()], style.marker, color=style.colour, ms=8, mec="white", label=style.label)
+        tips(axes, line, [f"{style.label}: {number(values.mean())}" + (f" ± {number(deviation)}" if np.isfinite(deviation) else "")])
+    axes.set(xticks=[], xlim=(-0.6, len(models) - 0.4), ylim=(0, None))
 
 
 def panel(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:

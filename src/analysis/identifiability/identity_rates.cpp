@@ -78,9 +78,10 @@ RidgeSums moments_of(const Split& split, Index width, Index described) {
   for (const auto& one : split.training.samples) {
     Eigen::Map<Eigen::RowVectorXd> sums(means.local(), width + described + 1);
     // First the means over the training tokens of all ranks, from sums [u | x | number of tokens]: second
-    // moments about the means lose no digits.
-    sums.head(width) += one.states.colwise().sum();
-    sums.segment(width, described) += one.descriptions.colwise().sum();
+    // moments about the means lose no digits. Sums of rows have memory of their own at first: their order
+    // depends on where they lie.
+    sums.head(width) += one.states.colwise().sum().eval();
+    sums.segment(width, described) += one.descriptions.colwise().sum().eval();
     sums[width + described] += one.states.rows();
   }
   means.reduce(split.comm);

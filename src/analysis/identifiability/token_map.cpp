@@ -51,8 +51,9 @@ void RidgeSums::add(const Matrix& states, const Matrix& descriptions) {
   const Matrix u = states.rowwise() - state_, x = descriptions.rowwise() - description_;
   double* const s = local();
   s[0] += u.rows();
-  Eigen::Map<RowVectorXd>(s + 1, d) += u.colwise().sum();
-  Eigen::Map<RowVectorXd>(s + described_, m) += x.colwise().sum();
+  // Sums of rows have memory of their own at first: their order depends on where they lie.
+  Eigen::Map<RowVectorXd>(s + 1, d) += u.colwise().sum().eval();
+  Eigen::Map<RowVectorXd>(s + described_, m) += x.colwise().sum().eval();
   s[squares_] += x.squaredNorm();
   // sum u u^T (d x d) and sum u x^T (d x m) over the tokens, which are rows here
   Eigen::Map<Matrix>(s + own_, d, d).noalias() += u.transpose() * u;
@@ -220,12 +221,13 @@ double MlpMap::add_gradient(const TokenExample& sample, TokenDistance distance,
   //     by_h = (by_g W_2^T) o (1 - h^2),
   //     dloss/dW_1 = scaled^T by_h,      dloss/db_1 = sum over tokens of by_h.
   part(second, hidden_, described_).noalias() += h.transpose() * by_g;
-  part(last, 1, described_) += by_g.colwise().sum();
+  // (Sums of rows have memory of their own at first: their order depends on where they lie.)
+  part(last, 1, described_) += by_g.colwise().sum().eval();
   Matrix by_h(h.rows(), hidden_);
   by_h.noalias() = by_g * block(second, hidden_, described_).transpose();
   by_h.array() *= 1 - h.array().square();
   part(0, width_, hidden_).noalias() += scaled.transpose() * by_h;
-  part(bias, 1, hidden_) += by_h.colwise().sum();
+  part(bias, 1, hidden_) += by_h.colwise().sum().eval();
   return sum;
 }
 

@@ -104,8 +104,8 @@ ActionPart prior_action(const PathNetwork& network, const OrderParameters& order
       return part;
     }
     // U_l^-1 and tau_l(U_l)
-    const MatrixXd inverse = factor.solve(MatrixXd::Identity(u.rows(), u.cols())),
-                   traced = partial_trace(u, network.heads[l]);
+    MatrixXd inverse = factor.solve(MatrixXd::Identity(u.rows(), u.cols()));
+    const MatrixXd traced = partial_trace(u, network.heads[l]);
     const double width = network.widths[l], variance = network.variances[l], log_det = factor.log_det();
     // N_l (tr[U_{l+1}^-1 tau_l(U_l)]/s_l^2 - ln det U_l + H_l ln det U_{l+1})
     part.value +=
@@ -115,7 +115,7 @@ ActionPart prior_action(const PathNetwork& network, const OrderParameters& order
     // N_l (H_l U_{l+1}^-1 - U_{l+1}^-1 tau_l(U_l) U_{l+1}^-1/s_l^2)
     if (l + 1 < layers)  // this layer's share in the slope of the one above
       part.slopes[l + 1] += width * (network.heads[l] * above - above * traced * above / variance);
-    above = inverse;
+    above = std::move(inverse);
     log_det_above = log_det;
   }
   return part;

@@ -115,7 +115,8 @@ Own own(const double* moments, const double* sum, int width, double examples) {
 void add_side(int examples, const std::vector<const double*>& x, int width, double* sums, double* moments) {
   for (const double* const values : x) {
     const ConstMatrix rows(values, examples, width);
-    Eigen::Map<Eigen::RowVectorXd>(sums, width) += rows.colwise().sum();
+    // These have memory of their own at first: the order of such sums depends on where they lie.
+    Eigen::Map<Eigen::RowVectorXd>(sums, width) += rows.colwise().sum().eval();
     Matrix(moments, width, width).noalias() += rows.transpose() * rows;
     sums += width;
     moments += Index{width} * width;

@@ -65,7 +65,7 @@ TEST(Check, does_not_lend_the_text_of_one_error_to_another) {
   VecHandle v;
   check(VecCreate(PETSC_COMM_SELF, v.out()));
   EXPECT_NE(VecSetSizes(v, 3, 2), 0);  // never checked
-  EXPECT_THAT(thrown_by([] { check(PETSC_ERR_MEM); }, code), Not(HasSubstr("VecSetSizes")));
+  EXPECT_THAT(thrown_by([] { check(PETSC_ERR_SYS); }, code), Not(HasSubstr("VecSetSizes")));
 }
 
 TEST(Check, knows_numerical_failures_from_others) {
@@ -74,9 +74,13 @@ TEST(Check, knows_numerical_failures_from_others) {
   EXPECT_EQ(code, ExitCode::numerical);
   EXPECT_NE(thrown_by([] { check(PETSC_ERR_FP); }, code), "(nothing)");
   EXPECT_EQ(code, ExitCode::numerical);
-  EXPECT_NE(thrown_by([] { check(PETSC_ERR_MEM); }, code), "(nothing)");
+  EXPECT_NE(thrown_by([] { check(PETSC_ERR_SYS); }, code), "(nothing)");
   EXPECT_EQ(code, ExitCode::failure);
   EXPECT_THROW(check(PETSC_ERR_CONV_FAILED), NumericalFailure);
+}
+
+TEST(Check, missing_memory_is_that_of_this_rank_alone) {
+  EXPECT_THROW(check(PETSC_ERR_MEM), std::bad_alloc);
 }
 
 TEST(Check, lets_success_pass) {
@@ -116,14 +120,14 @@ TEST(Guarded, the_exception_of_a_callback_crosses_petsc_unchanged) {
   EXPECT_EQ(code, ExitCode::numerical);
   EXPECT_EQ(thrown_by([] { Nonlinear(nested_residual).solve(); }, code), "the state is not finite at t = 3");
   EXPECT_THROW(Nonlinear(residual_out_of_memory).solve(), std::bad_alloc);
-  EXPECT_THROW(check(PETSC_ERR_MEM), Error);  // the next error is independent
+  EXPECT_THROW(check(PETSC_ERR_SYS), Error);  // the next error is independent
 }
 
 TEST(Guarded, an_exception_that_petsc_coped_with_is_not_blamed_on_a_later_error) {
   EXPECT_NE(guarded([] { throw NumericalFailure("old"); }), 0);
   check(0);
   ExitCode code = ExitCode::done;
-  EXPECT_THAT(thrown_by([] { check(PETSC_ERR_MEM); }, code), Not(HasSubstr("old")));
+  EXPECT_THAT(thrown_by([] { check(PETSC_ERR_SYS); }, code), Not(HasSubstr("old")));
 }
 
 TEST(Guarded, says_nothing_is_wrong_when_nothing_is) {

@@ -42,6 +42,18 @@ TEST(Options, refuse_wrong_declarations) {
                std::logic_error);
 }
 
+TEST(Options, are_declared_by_name_default_sentence_and_more) {
+  const Options options([](Options& o) {
+    o.declare("a.b", "x", "a word", {.choices = {"x", "y"}, .role = Role::free});
+    EXPECT_THROW(o.declare("a.c", 0L, "a number", {.minimum = 1}), std::logic_error);
+  });
+  const auto& word = options.at("a.b");
+  EXPECT_EQ(word.fallback, OptionValue("x"));
+  EXPECT_EQ(word.doc, "a word");
+  EXPECT_EQ(word.choices.size(), 2U);
+  EXPECT_EQ(word.role, Role::free);
+}
+
 // Otherwise a condition on an unknown key would go unnoticed.
 TEST(Options, refuse_wrong_conditions) {
   const auto complaint = [](const Condition& when) -> std::string {

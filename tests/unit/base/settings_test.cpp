@@ -167,6 +167,26 @@ TEST(Settings, hold_lists) {
             "a.parts = x: deck was made with y, z");
 }
 
+TEST(Settings, differ_where_a_default_was_given_instead_of_what_another_file_decides) {
+  const auto options = std::make_shared<const Options>([](Options& o) {
+    o.declare({.name = "train.loss", .fallback = std::string("cross_entropy"), .doc = ""});
+    o.declare({.name = "train.rate", .fallback = 0.5, .doc = ""});
+  });
+  const auto made = [&](const std::string& deck) {
+    Settings settings(options, deck, {});
+    settings.leave_to_file("train.loss");
+    return settings;
+  };
+  const auto left_out = made("train.rate = 0.5"), given = made("train.loss = cross_entropy");
+  const auto stored = [&](const Settings& of) {
+    return Settings(options, of.resolved(), {}, "file", Origin::stored);
+  };
+  EXPECT_EQ(left_out.difference(stored(left_out)), "");
+  EXPECT_EQ(given.difference(stored(given)), "");
+  EXPECT_EQ(given.difference(stored(left_out)), "train.loss = cross_entropy: file was made with (left out)");
+  EXPECT_EQ(left_out.difference(stored(given)), "train.loss = (left out): file was made with cross_entropy");
+}
+
 TEST(Settings, refuse_numbers_that_are_not_finite) {
   for (const std::string text : {"nan", "inf", "-inf", "NaN", "Infinity", "1e999", "1,5", "0x10", "+-1", ""})
     EXPECT_EQ(complaint("equation.kappa = " + text),

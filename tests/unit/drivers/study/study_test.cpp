@@ -58,7 +58,6 @@ class SomeStudy final : public Study {
   std::vector<Source> sources() const override {
     return {{.called = "paths.attention = net.h5", .digest = script_.digest}};
   }
-  std::vector<io::Variable> measures() const override { return {number, row, odd}; }
   std::vector<io::Variable> kept() const override { return {secret}; }
   void begin(StudyRecord& record) override {
     record.seeds({4, 5});
@@ -102,7 +101,6 @@ class LongStudy final : public Study {
             {.group = "softmax", .name = "seed 5", .index = {{"seed", 1}}}};
   }
   int ranks_of_place() const override { return all_ranks; }
-  std::vector<io::Variable> measures() const override { return {sum}; }
   void begin(StudyRecord& record) override { record.seeds({4, 5}); }
   void measure(const Place& place, Results& to) override {
     while (steps_ < 3) {
@@ -160,7 +158,7 @@ class Studies : public InAFolder {
     context.comm = MPI_COMM_SELF;
     context.experiment = "paths";
     context.quiet = true;
-    return make_study(settings(given), context, make)->run();
+    return make_study(settings(given), context, {.measures = {number, row, odd, sum}}, make)->run();
   }
   /// A run whose time is up after the next place.
   Report hurried() { return start({"checkpoint.restart=auto", "run.time_limit=1e-9"}); }
@@ -251,6 +249,16 @@ TEST_F(Studies, stopped_at_the_end_keep_all_places) {
   assert_bits_of_an_undisturbed_run();
 }
 
+TEST_F(Studies, stopped_without_anything_new_leave_the_checkpoint_as_it_is) {
+  script.goes_on = false;
+  for (int time = 0; time < 2; ++time) EXPECT_EQ(continued().code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));
+  EXPECT_FALSE(exists("study.checkpoint.previous.h5"));  // it was not written again
+  std::filesystem::rename(folder_ / "study.checkpoint.h5", folder_ / "kept.h5");
+  EXPECT_EQ(start({"checkpoint.restart=" + file("kept.h5")}).code, ExitCode::stopped);
+  EXPECT_TRUE(exists("study.checkpoint.h5"));  // with which the run is to be continued
+}
+
 TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
   std::vector<double> taken;
   const MakeStudy make = [&](const Settings&, MPI_Comm) { return std::make_unique<LongStudy>(taken); };
@@ -262,7 +270,13 @@ TEST_F(Studies, of_places_that_take_long_go_on_within_them) {
     EXPECT_EQ(report.code, ExitCode::stopped);
     EXPECT_THAT(report.summary, HasSubstr(place));
   }
+  const double before = io::CheckpointReader(MPI_COMM_SELF, io::checkpoint_path(file("study.h5")))
+                            .real(io::RealItem{"half_way_seconds"});
+  EXPECT_GT(before, 0);
   EXPECT_EQ(next().code, ExitCode::done);
+  const auto seconds =
+      io::ArchiveReader(MPI_COMM_SELF, file("study.h5")).array("/analysis/paths/softmax/seconds");
+  EXPECT_GT(seconds.values[1], before);                  // of all three runs that measured it
   EXPECT_THAT(taken, ElementsAre(1, 2, 3, 11, 12, 13));  // no step was taken twice
   EXPECT_EQ(start({"output.file=" + file("whole.h5")}, make).code, ExitCode::done);
   EXPECT_EQ(bits(file("study.h5"), "sum"), bits(file("whole.h5"), "sum"));
@@ -293,9 +307,58 @@ TEST_F(Studies, refuse_the_places_of_another_problem) {
   };
   EXPECT_THAT(refusal({"paths.width=4"}), AllOf(HasSubstr("paths.width = 4"), HasSubstr("made with 3")));
   script.digest = 8;
-  EXPECT_THAT(refusal({}), AllOf(HasSubstr("paths.attention = net.h5"), HasSubstr("is no longer the file")));
+  EXPECT_THAT(refusal({}), AllOf(HasSubstr("paths.attention = net.h5"), HasSubstr("is no longer what")));
   script = {.widths = {10}};
   EXPECT_THAT(refusal({}), HasSubstr("its 4 points are more than the 2"));
+}
+
+class HandMadeCheckpoints : public Studies {
+ protected:
+  /// A checkpoint of the study with these contents.
+  struct Contents {
+    long points = 0;
+    std::string results = {};
+    std::vector<double> numbers = {};
+    long half_way = 0;
+    std::string experiment = "paths";
+  };
+  void make(const Contents& contents) {
+    io::CheckpointWriter made(MPI_COMM_SELF, file("study.h5"));
+    made.put("settings", settings().resolved());
+    made.put("experiment", contents.experiment);
+    made.put("git_revision", "0123abc");
+    made.put("sources", "7\n");
+    made.put(io::WholeItem{"points"}, contents.points);
+    made.put("results", contents.results);
+    made.put("words", "");
+    made.put(io::NumbersItem{"numbers"}, contents.numbers);
+    made.put(io::NumbersItem{"seconds"}, std::vector<double>(static_cast<std::size_t>(contents.points)));
+    made.put(io::WholeItem{"half_way"}, contents.half_way);
+    made.commit();
+  }
+  std::string refusal(const Contents& contents) {
+    make(contents);
+    return complaint<BadInput>([&] { continued(); });
+  }
+};
+
+TEST_F(HandMadeCheckpoints, are_refused_for_results_that_their_places_do_not_have) {
+  EXPECT_THAT(refusal({1, "0 number 2\n", {1, 2}}),
+              HasSubstr("number of seed 0, width 0: its results are not"));
+  EXPECT_THAT(refusal({1, "0 numbers 1\n", {1}}), HasSubstr("numbers: its results are not"));
+  EXPECT_THAT(refusal({1, "1 number 1\n", {1}}), HasSubstr("number: its results are not"));
+  EXPECT_THAT(refusal({.points = 6, .half_way = 1}), HasSubstr("half way beyond its last place"));
+  EXPECT_THAT(refusal({.experiment = "pruning"}), HasSubstr("is a checkpoint of pruning, not of paths"));
+  EXPECT_THAT(script.asked, testing::IsEmpty());
+}
+
+TEST_F(HandMadeCheckpoints, of_another_revision_are_continued_which_is_said) {
+  make({});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(continued().code, ExitCode::done);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("after 0 points, computed by revision 0123abc"));
+  assert_bits_of_an_undisturbed_run();
 }
 
 TEST(ResultsOfAPlace, are_refused_when_they_are_put_in_and_not_at_the_end) {

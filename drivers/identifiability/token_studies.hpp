@@ -1,16 +1,17 @@
 #pragma once
 
-// Token identifiability of the models of a comparison, trained and not, and over their training.
+// Hidden tokens in the models of a comparison: whether the input token is recognised in them, in trained
+// models, untrained ones and over the training; and the input tokens that they come from.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "analysis/identifiability/attribution.hpp"
 #include "analysis/identifiability/identity_rates.hpp"
 #include "base/settings.hpp"
 #include "drivers/compare/compare_problem.hpp"
 #include "drivers/study/findings.hpp"
-#include "io/variable.hpp"
 
 namespace fluxformer {
 
@@ -39,5 +40,26 @@ class IdentityStudy {
 
 /// Variables that the study stores.
 std::vector<io::Variable> identity_variables();
+
+/// The study of contributions and of their agreement with blanked tokens
+/// (analysis/identifiability/attribution.hpp).
+class AttributionStudy {
+ public:
+  /// Reads the keys of the study; `problem` is borrowed. Throws BadInput for invalid values.
+  AttributionStudy(const Settings& settings, const CompareProblem& problem);
+  /// Adds the axes and whatever is measured once. Collective.
+  void begin(StudyRecord& record);
+  /// Measures model `name` of the seed with index `seed` and returns a few words for the closing line.
+  /// Collective.
+  std::string measure(std::size_t seed, const std::string& name, Results& to);
+
+ private:
+  const CompareProblem& problem_;
+  SampleSet samples_;
+  identifiability::AttributionPlan plan_;
+};
+
+/// Variables that the study stores.
+std::vector<io::Variable> attribution_variables();
 
 }  // namespace fluxformer
