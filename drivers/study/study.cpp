@@ -52,8 +52,8 @@ void declare_study_run(Options& options, const std::string& file) {
 
 namespace {
 
-// Items of a checkpoint beside the results: the experiment, the revision of the program, a digest for each of the sources, whether the place after the
-// finished ones has begun, and if so, the wall time spent on it.
+// Items of a checkpoint beside the results: the experiment, the revision of the program, a digest for each of
+// the sources, whether the place after the finished ones has begun, and if so, the wall time spent on it.
 constexpr const char* name_of_experiment = "experiment";
 constexpr const char* revision_of_program = "git_revision";
 constexpr const char* digests_of_sources = "sources";
