@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "model/backpropagation.hpp"
 #include "model/batch.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/model_pass.hpp"
 #include "model/readout.hpp"
