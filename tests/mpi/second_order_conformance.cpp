@@ -118,15 +118,17 @@ TEST_P(SecondOrderConformance, second_derivative_is_symmetric) {
   }
 }
 
-TEST_P(SecondOrderConformance, a_base_may_be_the_result_or_the_vector_of_the_call) {
+TEST_P(SecondOrderConformance, a_base_may_be_the_result_the_vector_of_the_call_or_a_third_one) {
   for (const MeshSpec& split : splits()) {
     Harness term = on(split);
     const Products from_zero = term.products(c.second_order, at, along),
                    in_place = term.products(c.second_order, at, along, Base::result),
-                   from_vector = term.products(c.second_order, at, along, Base::vector);
+                   from_vector = term.products(c.second_order, at, along, Base::vector),
+                   from_other = term.products(c.second_order, at, along, Base::other);
     const auto expect = [&](State Products::*part, const State& vector) {
       EXPECT_EQ(in_place.*part, from_vector.*part);
       EXPECT_LT(relative_distance(in_place.*part, plus(from_zero.*part, 1, vector)), 1e-14);
+      EXPECT_LT(relative_distance(from_other.*part, plus(from_zero.*part, other_base, vector)), 1e-14);
     };
     expect(&Products::value, at.u);
     expect(&Products::u_bar, at.w);

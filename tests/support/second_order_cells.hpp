@@ -17,8 +17,11 @@ struct Point {
   std::vector<double> parameters, u, w;
 };
 
-/// Vector that a result is added to: zero, or the vector of its call, in place of the result or where it is.
-enum class Base { zero, result, vector };
+/// Vector that a result is added to: zero, or the vector of its call, in place of the result or where it is; or
+/// other_base times that vector, in memory of its own.
+enum class Base { zero, result, vector, other };
+/// The factor of Base::other; products with it are exact.
+inline constexpr double other_base = -0.5;
 
 /// All results: of the evaluation, of a direction, and of the product with the Gauss-Newton matrix.
 struct Products {
@@ -103,15 +106,18 @@ class ProductCalls {
                     std::vector<double>* gradient, Body&& body) {
     out.assign(vector.size(), base_ == Base::zero ? 0.0 : 7.0);
     if (base_ == Base::result) out = vector;
+    std::vector<double> others;
+    if (base_ == Base::other)
+      for (const double number : vector) others.push_back(other_base * number);
     if (gradient != nullptr) gradient->assign(at_.parameters.size(), 0.0);
     for (std::size_t begin = 0; begin < vector.size(); begin += slab_) {
       const std::size_t index = begin / slab_;
       const int number = first_cell_ + static_cast<int>(index);
-      const double* const base = (base_ == Base::vector ? vector.data() : out.data()) + begin;
+      const auto& base = base_ == Base::vector ? vector : base_ == Base::other ? others : out;
       body({number,
             index,
             begin,
-            {scale_, base, out.data() + begin},
+            {scale_, base.data() + begin, out.data() + begin},
             gradient != nullptr ? weights_.gradient(number, *gradient) : LayerWeights<double>{}});
     }
   }

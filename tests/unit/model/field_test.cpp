@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <iterator>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/phases.hpp"
 #include "model/depth_model.hpp"
 #include "tests/support/reference_model.hpp"
 #include "tests/support/small_problem.hpp"
@@ -61,6 +66,78 @@ TEST_P(Field, tangent_adjoint_and_gradient_belong_together) {
     };
     EXPECT_NEAR(dot(gradient, direction) / ((value(t) - value(-t)) / (2 * t)), 1, 1e-7);
   }
+}
+
+/// A field and its adjoint, with a tape or (null) without; added to other numbers.
+struct SweptField {
+  SweptField(Problem& problem, std::span<const FieldTermKind> parts, Tape* tape, const Whole& u,
+             const Whole& w)
+      : value(u.size(), 0.25), bar(u.size(), 0.5), gradient(problem.parameters.values.size(), 0.75) {
+    problem.model->field(parts, at, 0.7, u.data(), value.data(), tape);
+    problem.model->pull_field(parts, at, 0.7, u.data(), w.data(), bar.data(), gradient, tape);
+  }
+  bool operator==(const SweptField&) const = default;
+  Whole value, bar, gradient;
+};
+
+TEST_P(Field, with_a_tape_is_the_field_without_it_to_the_bit) {
+  const Whole values = problem_.parameters.values;
+  const auto tape = problem_.model->make_tape(Order::first);
+  // One tape all the time, also where token diffusion ends and sets in.
+  for (const double factor : {0.0, 1.0, 0.0}) {
+    for (const auto& view : problem_.parameters.layout.views())
+      for (Index j = view.offset; j < view.offset + view.size() && view.name == "kappa"; ++j)
+        problem_.parameters.values[j] = factor * values[j];
+    problem_.model->refresh();
+    using Parts = std::vector<FieldTermKind>;
+    for (const auto& parts : {Parts(std::begin(all_field_terms), std::end(all_field_terms)),
+                              Parts{FieldTermKind::diffusion, FieldTermKind::attention}})
+      for (const auto* u : {&u_, &v_})
+        EXPECT_TRUE(SweptField(problem_, parts, tape.get(), *u, w_) ==
+                    SweptField(problem_, parts, nullptr, *u, w_))
+            << factor << ", " << parts.size() << " parts";
+  }
+}
+
+TEST_P(Field, with_a_tape_evaluates_nothing_again) {
+  if (GetParam() == Norm::sphere) GTEST_SKIP() << "projections evaluate again";
+  for (const double kappa : {0.0, 0.2}) {
+    auto spec = spec_;
+    spec.kappa = kappa;
+    Problem problem(MPI_COMM_WORLD, spec);
+    const auto tape = problem.model->make_tape(Order::first);
+    const auto flops = [&](Tape* kept) {
+      const double before = work_counts().flops;
+      SweptField(problem, all_field_terms, kept, u_, w_);
+      return work_counts().flops - before;
+    };
+    // Evaluation and adjoint are counted as 1 and 2, the adjoint that evaluates again as 3.
+    EXPECT_NEAR(flops(tape.get()) / flops(nullptr), 3.0 / 4, 1e-12) << kappa;
+  }
+}
+
+// Sums of three numbers in another order.
+TEST_P(Field, of_several_parts_is_their_sum_with_all_derivatives) {
+  const std::size_t count = problem_.parameters.values.size();
+  const auto all_of = [&](std::span<const FieldTermKind> parts) {
+    std::array<Whole, 4> found{Whole(size_, 0.0), Whole(size_, 0.0), Whole(size_, 0.0), Whole(count, 0.0)};
+    auto& [value, tangent, bar, gradient] = found;
+    problem_.model->field(parts, at, 0.7, u_.data(), value.data(), nullptr);
+    problem_.model->push_field(parts, at, 0.7, {u_.data(), v_.data()}, tangent.data());
+    problem_.model->pull_field(parts, at, 0.7, u_.data(), w_.data(), bar.data(), gradient, nullptr);
+    return found;
+  };
+  const auto together = all_of(all_field_terms);
+  std::array<Whole, 4> sum{Whole(size_, 0.0), Whole(size_, 0.0), Whole(size_, 0.0), Whole(count, 0.0)};
+  for (const auto part : all_field_terms) {
+    const auto one = all_of({&part, 1});
+    for (std::size_t k = 0; k < sum.size(); ++k) {
+      EXPECT_GT(norm(one[k]), 0);
+      sum[k] = plus(sum[k], 1, one[k]);
+    }
+  }
+  for (std::size_t k = 0; k < sum.size(); ++k)
+    EXPECT_LT(relative_difference(together[k], sum[k]), 1e-14) << k;
 }
 
 TEST_P(Field, is_the_limit_of_the_layer_map_for_every_order) {

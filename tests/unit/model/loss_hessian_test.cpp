@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_classifier.hpp"
@@ -201,6 +202,44 @@ TEST_P(HessianOf, of_several_batches_is_their_sum_and_starts_afresh) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, HessianOf, testing::ValuesIn(every_case()));
+
+TEST(LossHessian, starts_afresh_where_token_diffusion_set_in_or_ended) {
+  const auto data =
+      random_samples(3, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4, SmallClassifier::classes, 1);
+  for (const auto& with : small_classifiers()) {
+    if (with.name != "pde" && with.name != "macaron") continue;
+    auto without = with;
+    without.kappa = 0;
+    const auto batch = small_batch(with.model);
+    const auto run = [&](const SmallClassifier& c) {
+      return std::make_unique<TrainingRun>(MPI_COMM_SELF, 1,
+                                           TrainingSpec{.cells = c.cells, .global = 3, .loss = c.loss}, data,
+                                           c.parameters());
+    };
+    const auto hessian_of = [&](TrainingRun& of) {
+      return std::make_unique<LossHessian>(of.parameters, of.context, of.march.depth(), 1, with.loss);
+    };
+    const auto direction = random_vector(run(with)->parameters.values.size(), 5, 0.1);
+    // The gradient, and the products of both kinds with the direction.
+    const auto results = [&](LossHessian& hessian) {
+      std::vector<std::vector<double>> found(3, std::vector<double>(direction.size(), 0.0));
+      hessian.linearise(batch, found[0]);
+      hessian.multiply(Curvature::hessian, direction, found[1]);
+      hessian.multiply(Curvature::gauss_newton, direction, found[2]);
+      return found;
+    };
+    const auto trained = run(without);
+    const auto hessian = hessian_of(*trained);
+    for (const auto* now : {&without, &with, &without}) {
+      const auto fresh_run = run(*now);
+      const auto fresh = hessian_of(*fresh_run);
+      trained->parameters.values = fresh_run->parameters.values;
+      hessian->restart();
+      EXPECT_EQ(results(*hessian), results(*fresh)) << now->name << ", kappa " << now->kappa;
+      EXPECT_EQ(hessian->kept_bytes(), fresh->kept_bytes()) << now->name << ", kappa " << now->kappa;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace fluxformer

@@ -68,6 +68,30 @@ TEST(TrainingHessian, of_masked_words_is_the_derivative_of_the_gradient_over_the
   }
 }
 
+TEST(TrainingHessian, leaves_the_direction_as_it_was) {
+  // kappa is not trained (pre), or by way of softplus; then alpha and rho, too, or neither.
+  for (const char* name : {"pre", "pde", "macaron"})
+    for (const bool coefficients : {true, false}) {
+      ClassifierHessian of(MPI_COMM_SELF, 1, named(name));
+      auto objective = of.objective;
+      objective.coefficients.alpha = objective.coefficients.rho = coefficients;
+      hessian::TrainingHessian hessian(of.run.parameters, of.run.context, of.run.march.depth(), 1, of.samples,
+                                       objective);
+      const auto direction = random_vector(hessian.size(), 4);
+      for (const auto part : {Curvature::hessian, Curvature::gauss_newton}) {
+        auto v = direction;
+        std::vector<double> product(v.size()), again(v.size());
+        hessian.multiply(part, v, product);
+        EXPECT_EQ(v, direction) << name;
+        hessian.multiply(part, v, again);
+        EXPECT_EQ(again, product) << name;
+      }
+      auto pulled = direction;
+      hessian.trainable().pull(of.run.parameters.values, pulled);
+      EXPECT_NE(pulled, direction) << name << ": a case that shows nothing";
+    }
+}
+
 TEST(TrainingHessian, leaves_out_what_is_not_trained) {
   ClassifierHessian of(MPI_COMM_SELF, 1, named("pre"));
   const auto v = random_vector(of.hessian.size(), 4);

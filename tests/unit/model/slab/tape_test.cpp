@@ -1,11 +1,14 @@
 // The layer map with a tape: the bits of value and adjoint without one, and second derivatives, for every
 // setting.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
 
+#include "base/error.hpp"
 #include "tests/support/reached.hpp"
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_problem.hpp"
@@ -111,6 +114,40 @@ TEST_P(TapeOfLayer, of_second_order_gives_the_derivatives_of_value_and_adjoint) 
         << k;
 }
 
+/// Value, tangent, and the tangents of the adjoint and of the gradient, by a tape of second order.
+std::array<Whole, 4> along_by_tape(Problem& problem, const Whereabouts& here, const Whereabouts& along) {
+  auto& model = *problem.model;
+  const std::size_t size = here.u.size();
+  const auto tape = model.make_tape(Order::second);
+  Whole value(size), bar(size), gradient(here.parameters.size(), 0.0);
+  Whole v_dot(size), bar_dot(size), gradient_dot(gradient.size(), 0.0);
+  const Point point{here.u.data(), along.u.data()};
+  model.map(at, h, here.u.data(), value.data(), tape.get());
+  model.pull(at, h, here.u.data(), here.w.data(), bar.data(), gradient, tape.get(), Order::second);
+  model.push(at, h, point, along.parameters, v_dot.data(), tape.get());
+  model.pull_along(at, h, point, along.w.data(), along.parameters, bar_dot.data(), gradient_dot, *tape);
+  return {value, v_dot, bar_dot, gradient_dot};
+}
+
+// Twice the bound of first derivatives (layer_map_test.cpp): second ones are sums of products of two first
+// ones, whose relative errors add up.
+TEST_P(TapeOfLayer, of_second_order_in_single_precision_follows_double_to_its_round_off) {
+  auto single = problem_of(GetParam());
+  single.precision = Precision::float32;
+  Problem exact(MPI_COMM_WORLD, problem_of(GetParam())), rough(MPI_COMM_WORLD, single);
+  const std::size_t size = exact.context.size();
+  const auto& values = exact.parameters.values;
+  const Whereabouts here{values, random_vector(size, 6), random_vector(size, 7)};
+  const Whereabouts along{random_vector(values.size(), 8, 0.1), random_vector(size, 9),
+                          random_vector(size, 10)};
+  const auto found = along_by_tape(rough, here, along), expected = along_by_tape(exact, here, along);
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    const double error = relative_difference(found[k], expected[k]);
+    EXPECT_LT(reached("second derivatives of the layer map in single precision", error), 1e-4) << k;
+    EXPECT_GT(error, 1e-12) << k << ": single precision is not used";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EverySetting, TapeOfLayer, testing::ValuesIn(every_setting()),
                          [](const auto& setting) { return name_of(setting.param); });
 
@@ -127,6 +164,28 @@ TEST(Tape, holds_memory_from_the_first_use_on_and_no_more_later) {
   EXPECT_GT(held, 3 * u.size() * sizeof(double));
   problem.model->map(at, h, u.data(), v.data(), tape.get());
   EXPECT_EQ(tape->bytes(), held);
+}
+
+// Two evaluations of the terms would keep twice as much as the Euler rule does.
+TEST(Tape, of_first_order_holds_nothing_of_the_terms_under_the_midpoint_rule) {
+  for (const auto norm : {Norm::pre, Norm::post})
+    for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron}) {
+      const auto held = [&](SubLayerIntegrator subflow, Order upto) {
+        Problem problem(MPI_COMM_WORLD, problem_of({norm, order, true, subflow, false}));
+        const auto tape = problem.model->make_tape(upto);
+        const Whole u = random_vector(problem.context.size(), 6);
+        Whole v(u.size());
+        problem.model->map(at, h, u.data(), v.data(), tape.get());
+        return static_cast<double>(tape->bytes()) / static_cast<double>(u.size() * sizeof(double));
+      };
+      // Slabs: the arguments of two evaluations for each sub-layer but the first one of all, which is u, and
+      // the sums before normalisations.
+      const int sub_layers = order == SubLayerOrder::macaron ? 3 : order == SubLayerOrder::sequential ? 2 : 1;
+      const double midpoint = held(SubLayerIntegrator::midpoint, Order::first);
+      EXPECT_EQ(midpoint, 2 * sub_layers - 1 + (norm == Norm::post ? sub_layers : 0)) << to_word(order);
+      EXPECT_LE(midpoint, held(SubLayerIntegrator::euler, Order::first)) << to_word(order);
+      EXPECT_GT(held(SubLayerIntegrator::midpoint, Order::second), midpoint) << to_word(order);
+    }
 }
 
 /// A pre-norm layer with this kernel and mask.
@@ -155,6 +214,24 @@ TEST(Tape, serves_every_kernel_and_mask) {
         const Whole u = random_vector(problem.context.size(), 6), w = random_vector(u.size(), 7);
         EXPECT_TRUE(Swept(problem, tape.get(), u, w) == Swept(problem, nullptr, u, w));
       }
+}
+
+TEST(Tape, of_second_order_is_refused_by_the_key_that_has_none) {
+  const auto refused = [](const ProblemSpec& spec, const std::string& key) {
+    Problem problem(MPI_COMM_WORLD, spec);
+    EXPECT_NE(problem.model->make_tape(Order::first), nullptr);
+    try {
+      (void)problem.model->make_tape(Order::second);
+      ADD_FAILURE() << key;
+    } catch (const BadInput& refusal) {
+      EXPECT_THAT(refusal.what(), testing::StartsWith(key));
+    }
+  };
+  refused(kernel_problem(Kernel::l2, 0, {}), "attention.kernel = l2");
+  refused(kernel_problem(Kernel::dot, 2, {}), "attention.normalisation = sinkhorn");
+  auto rounded = kernel_problem(Kernel::dot, 0, {});
+  rounded.precision = Precision::mixed_emulated;
+  refused(rounded, "run.precision = mixed");
 }
 
 TEST(Tape, of_one_layer_does_not_mind_what_the_model_does_in_between) {

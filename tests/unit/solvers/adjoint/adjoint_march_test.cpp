@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
@@ -261,6 +262,13 @@ TEST(AdjointMarch, refuses_tapes_where_steps_share_stages_or_are_recomputed) {
   auto settings = adjoint_by("4", 2);
   settings.tapes = true;
   EXPECT_THROW(c.march(settings), BadInput);
+}
+
+TEST(AdjointMarch, refuses_to_keep_for_second_derivatives) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  const auto march = c.march(adjoint_by("1fe"));
+  auto u = random_vector(c.problem.context.size(), 5);
+  EXPECT_THROW(march->forward(u.data(), Keep::second_derivatives, {}), std::logic_error);
 }
 
 TEST(AdjointMarch, that_does_not_converge_is_a_numerical_failure) {
