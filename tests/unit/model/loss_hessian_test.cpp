@@ -230,13 +230,13 @@ TEST(LossHessian, starts_afresh_where_token_diffusion_set_in_or_ended) {
     };
     const auto trained = run(without);
     const auto hessian = hessian_of(*trained);
-    for (const auto* now : {&without, &with, &without}) {
-      const auto fresh_run = run(*now);
+    for (const auto& now : {without, with, without}) {
+      const auto fresh_run = run(now);
       const auto fresh = hessian_of(*fresh_run);
       trained->parameters.values = fresh_run->parameters.values;
       hessian->restart();
-      EXPECT_EQ(results(*hessian), results(*fresh)) << now->name << ", kappa " << now->kappa;
-      EXPECT_EQ(hessian->kept_bytes(), fresh->kept_bytes()) << now->name << ", kappa " << now->kappa;
+      EXPECT_EQ(results(*hessian), results(*fresh)) << now.name << ", kappa " << now.kappa;
+      EXPECT_EQ(hessian->kept_bytes(), fresh->kept_bytes()) << now.name << ", kappa " << now.kappa;
     }
   }
 }
