@@ -48,6 +48,7 @@ struct TermCase {
   /// With tapes of first order, and of second order (empty without second derivatives); slab terms only.
   Build build_keeping = {}, build_keeping_second = {};
   TangentCalls tangent_in_weights = {};  ///< the tangent in state and weights; slab terms only
+  SecondOrderCalls first_order = {};     ///< with tapes of first order: no pull_along; slab terms only
   /// With tapes of second order, in double and in float; slab terms only.
   SecondOrderCalls second_order = {}, second_order_single = {};
   Reference reference = {};     ///< naive

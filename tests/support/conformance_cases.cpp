@@ -97,14 +97,14 @@ struct Varied {
   CellWeights<T> weights, weights_dot;
 };
 
-/// A term with tapes of second order.
+/// A term with tapes of this order.
 template <class T, class Make, class Views>
-TermCase::SecondOrderCalls second_order(Make make, Views views, std::size_t per_cell) {
+TermCase::SecondOrderCalls products(Make make, Views views, std::size_t per_cell, Order upto) {
   return [=](const SlabContext& context, int first_cell, const Point& at, const Point& along, double scale,
              Base base) {
     const Varied<T, Make, Views> of(make, views, per_cell, context, at, along);
     return ProductCalls<T>(*of.term, of.weights, first_cell, context.size(), at, scale, base)
-        .along(of.weights_dot, along);
+        .along(of.weights_dot, along, upto);
   };
 }
 
@@ -152,8 +152,9 @@ TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Ref
   if (c.second_derivatives)
     c.build_keeping_second = builder<double>(make, views, per_cell, {.tapes = Order::second});
   c.tangent_in_weights = tangent_in_weights(make, views, per_cell);
-  c.second_order = second_order<double>(make, views, per_cell);
-  c.second_order_single = second_order<float>(make, views, per_cell);
+  c.first_order = products<double>(make, views, per_cell, Order::first);
+  c.second_order = products<double>(make, views, per_cell, Order::second);
+  c.second_order_single = products<float>(make, views, per_cell, Order::second);
   c.reference = [=, tokens = tokens_of(c), slab = c.slab()](const State& p, const State& u) {
     std::vector<naive::Slab> slabs = slabs_of(u, slab);
     for (std::size_t cell = 1; cell < slabs.size(); ++cell) {

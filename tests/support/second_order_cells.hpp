@@ -45,12 +45,12 @@ class ProductCalls {
         scale_(scale),
         base_(base) {}
 
-  /// The products along a direction, whose weights are weights_dot. All cells are evaluated before any is
-  /// used; another direction comes first, and products of both kinds take turns. Collective over the token
-  /// line.
-  Products along(const CellWeights<T>& weights_dot, const Point& along) {
+  /// The products along a direction, whose weights are weights_dot; without those of second order (zero) from
+  /// tapes of first order. All cells are evaluated before any is used; another direction comes first, and
+  /// products of both kinds take turns. Collective over the token line.
+  Products along(const CellWeights<T>& weights_dot, const Point& along, Order upto) {
     std::vector<std::unique_ptr<TermTape>> tapes;
-    for (std::size_t i = 0; i < at_.u.size(); i += slab_) tapes.push_back(term_.make_tape(Order::second));
+    for (std::size_t i = 0; i < at_.u.size(); i += slab_) tapes.push_back(term_.make_tape(upto));
     const Point other{along.parameters, along.w, along.u};
     Products all;
     in_all_cells(at_.u, all.value, nullptr, [&](const Cell& c) {
@@ -72,6 +72,7 @@ class ProductCalls {
                    tape != nullptr ? &tape->value() : nullptr);
       });
       in_all_cells(v->w, all.u_bar_dot, &all.gradient_dot, [&](const Cell& c) {
+        if (upto == Order::first) return;
         term_.pull_along(weights_.of(c.number), weights_dot.of(c.number), {&at_.u[c.begin], &v->u[c.begin]},
                          {&at_.w[c.begin], &v->w[c.begin]}, c.out, c.gradient, tapes[c.index].get());
       });
