@@ -11,7 +11,7 @@
 #include "drivers/common/run_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
-#include "operators/kernels/bfloat16_product.hpp"
+#include "operators/kernels/product.hpp"
 
 namespace fluxformer {
 namespace {

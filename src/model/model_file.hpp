@@ -1,7 +1,7 @@
 #pragma once
 
-// The group /model of a file (docs/output-format.md): the weights of a model and what kind of model they belong
-// to.
+// The group /model of a file (docs/output-format.md): the weights of a model and what kind of model they
+// belong to.
 
 #include <mpi.h>
 

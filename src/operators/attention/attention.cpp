@@ -9,9 +9,8 @@
 #include "base/error.hpp"
 #include "base/phases.hpp"
 #include "operators/attention/attention_chunk.hpp"
-#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
-#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
