@@ -5,7 +5,6 @@
 
 #include "base/index.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/sphere.hpp"
 
 namespace fluxformer {
 
