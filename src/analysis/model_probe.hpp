@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "model/backpropagation.hpp"
-#include "model/batch.hpp"
 #include "model/depth_model.hpp"
 #include "model/model_pass.hpp"
 #include "model/readout.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "model/batch.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "model/batch.hpp"
 #include "model/loss.hpp"
 #include "model/parameters.hpp"
+#include "model/sample_set.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {
