@@ -15,7 +15,7 @@
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
 #include "model/sample_set.hpp"
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 
 namespace fluxformer {
 
