@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/random.hpp"
 
@@ -77,27 +76,6 @@ void initialise_scaled_identity(Parameters& parameters, double query_key, double
   set_identity(parameters, "W_V", value);
   set_identity(parameters, "W_O", 1.0);
   set_coefficients(parameters, 0.0, 1.0, 0.0);
-}
-
-void set_linear_reaction(Parameters& parameters, double rate) {
-  const auto& spec = parameters.spec;
-  if (spec.activation != Activation::relu || spec.ffn < 2 * spec.width)
-    throw BadInput("a linear reaction needs model.activation = relu and model.ffn >= 2 model.width");
-  const Index d = spec.width, f = spec.ffn;
-  for (int knot = parameters.layout.first_knot(); knot <= parameters.layout.last_knot(); ++knot) {
-    const auto group = "layers/" + std::to_string(knot + 1) + "/";
-    const auto w_1 = parameters.view(group + "W_1"), w_2 = parameters.view(group + "W_2");
-    std::fill(w_1.begin(), w_1.end(), 0.0);
-    std::fill(w_2.begin(), w_2.end(), 0.0);
-    // Hidden unit 2j is relu(x_j), unit 2j + 1 is relu(-x_j); rate times their difference is rate x_j.
-    for (Index j = 0; j < d; ++j) {
-      w_1[2 * j * d + j] = 1;
-      w_1[(2 * j + 1) * d + j] = -1;
-      w_2[j * f + 2 * j] = rate;
-      w_2[j * f + 2 * j + 1] = -rate;
-    }
-  }
-  parameters.values[parameters.layout.rho()] = 1;
 }
 
 namespace {

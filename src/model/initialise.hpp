@@ -19,11 +19,6 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
 /// W_O = I, all biases 0, gains 1, no reaction (W_1 = W_2 = 0), kappa = 0, alpha = 1, rho = 0.
 void initialise_scaled_identity(Parameters& parameters, double query_key, double value);
 
-/// Weights of the reaction for which R(x) = rate * x exactly, by pairs of ReLUs: relu(x) - relu(-x) = x. Sets
-/// rho = 1. For tests that need a known field. Throws BadInput unless the activation is ReLU and ffn >= 2
-/// width.
-void set_linear_reaction(Parameters& parameters, double rate);
-
 /// A model adapted to another task, and a report of what became of the arrays of the model it was made from.
 struct AdaptedModel {
   Parameters parameters;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "tests/support/linear_reaction.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/small_word_models.hpp"
 #include "tests/support/test_vectors.hpp"
