@@ -103,8 +103,7 @@ std::vector<DepthPoint> depth_points(const Mesh& mesh, const EquationSpec& equat
   const auto depth = equation.depth;
   std::vector<DepthPoint> points;
   for (int cell = mesh.first_cell(); cell < mesh.first_cell() + mesh.cells(); ++cell)
-    points.push_back(equation.scheme == DepthScheme::shift ? cell_entry(cell, depth.layers, depth.cells)
-                                                           : cell_exit(cell, depth.layers, depth.cells));
+    points.push_back(equation.scheme == DepthScheme::shift ? depth.entry(cell) : depth.exit(cell));
   return points;
 }
 

@@ -73,9 +73,12 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
   SlabContext context = context_of(samples, spec, 1);
   const LossHessian products(parameters, context, depth_of(spec), 1,
                              loss);  // throws if the loss has no second derivatives
-  // Numbers that the terms' tapes of second order hold in each cell: 26 d + 5 f.
+  // Numbers that states and tapes of second order hold for a row of a cell: 30 d + 5 f, of which 6 d for norms
+  // after the sub-layers; the midpoint rule evaluates each term twice.
   const double rows = largest_share(samples) * samples.line().block().count();
-  require_memory(samples.comm(), sizeof(double) * rows * spec.cells * (26.0 * spec.width + 5.0 * spec.ffn),
+  const int evaluations = spec.subflow == SubLayerIntegrator::midpoint ? 2 : 1;
+  require_memory(samples.comm(),
+                 sizeof(double) * rows * spec.cells * evaluations * (30.0 * spec.width + 5.0 * spec.ffn),
                  with_so_many(samples) + ", for products with the Hessian");
 }
 
@@ -148,10 +151,12 @@ ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameter
 
 HessianPart::HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which)
     : whole_(comm, static_cast<PetscInt>(of.size()),
-             [&of, which, rest = std::vector<double>()](std::span<double> in, std::span<double> out) mutable {
+             [&of, part = which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian,
+              functional = which == "functional",
+              rest = std::vector<double>()](std::span<double> in, std::span<double> out) mutable {
+               of.multiply(part, in, out);
+               if (!functional) return;
                // functional = hessian - gauss_newton, at the price of two products.
-               of.multiply(which == "gauss_newton" ? Curvature::gauss_newton : Curvature::hessian, in, out);
-               if (which != "functional") return;
                rest.resize(in.size());
                of.multiply(Curvature::gauss_newton, in, rest);
                for (std::size_t j = 0; j < rest.size(); ++j) out[j] -= rest[j];

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "data/text/baselines.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "operators/kernels/blas.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"

@@ -230,6 +230,7 @@ std::size_t AdjointMarch::kept_bytes() const {
 
 void AdjointMarch::forward(double* u, Keep keep, const RowVisitor& row) {
   auto& me = *impl_;
+  if (keep == Keep::second_derivatives) throw std::logic_error("AdjointMarch has first derivatives only");
   const bool keeps = keep == Keep::activations;
   if (keeps) me.kept = false;
   // The same segments whether kept or not: methods that reuse the last stage of a step restart there.
@@ -237,7 +238,7 @@ void AdjointMarch::forward(double* u, Keep keep, const RowVisitor& row) {
     const bool last = segment + 1 == me.segments;
     if (keeps && !last) me.store->put(segment, u);
     auto& stepper = keeps && last ? me.keeping() : me.plain();
-    stepper.march(me.first(segment), me.count(segment), u, keeps, row);
+    stepper.march(me.first(segment), me.count(segment), u, keeps, edit_, row);
   }
   if (!keeps) return;
   me.note_bytes();
@@ -257,7 +258,7 @@ void AdjointMarch::backward(double* u_bar, std::span<double> gradient, const Row
     if (segment + 1 < me.segments) {
       me.start.resize(me.field.size());
       me.store->get(segment, me.start.data());
-      stepper.march(first, count, me.start.data(), true, {});
+      stepper.march(first, count, me.start.data(), true, edit_, {});
       me.note_bytes();
     }
     for (int cell = first + count; cell > first; --cell) {

@@ -113,12 +113,14 @@ AdjointStepper::AdjointStepper(MarchField& field, const AdjointSettings& setting
   }
 }
 
-void AdjointStepper::march(int first, int count, double* u, bool taping, const RowVisitor& row) {
+void AdjointStepper::march(int first, int count, double* u, bool taping, const RowEdit& edit,
+                           const RowVisitor& row) {
   first_ = first;
   count_ = count;
   cell_ = first + 1;
   stage_ = 0;
   taping_ = taping;
+  edit_ = &edit;
   row_ = &row;
   states_.clear();
   std::copy_n(u, field_.size(), WriteArray(u_).values);
@@ -158,6 +160,8 @@ void AdjointStepper::require_success(const char* what) const {
 }
 
 void AdjointStepper::after_step() {
+  const bool edited = static_cast<bool>(*edit_);
+  if (edited) (*edit_)(cell_, WriteArray(u_).values);
   if (*row_) (*row_)(cell_, ReadArray(u_).values);
   // show_start needs u_{i-1} of each cell i: an explicit step has it as its first stage, an implicit one
   // keeps it here.
@@ -168,8 +172,9 @@ void AdjointStepper::after_step() {
   }
   ++cell_;
   stage_ = 0;
-  // The last stage was evaluated with the layer of this cell: the next step must not reuse it.
-  if (method_.reuses_last_stage() && field_.constant_weights()) check(TSRestartStep(ts_));
+  // The last stage was evaluated with the layer of this cell, and at the state before the edit: the next step
+  // must not reuse it.
+  if (method_.reuses_last_stage() && (edited || field_.constant_weights())) check(TSRestartStep(ts_));
 }
 
 void AdjointStepper::step_back(std::span<double> gradient) {
@@ -197,7 +202,7 @@ double AdjointStepper::share(double time) const {
 }
 
 DepthPoint AdjointStepper::point(double time) const {
-  // The same bits as cell_entry and cell_exit: slightly beyond its exit a cell would use the next knots.
+  // The same bits as DepthCells::entry and exit: slightly beyond its exit a cell would use the next knots.
   const auto depth = field_.depth();
   return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
 }

@@ -71,9 +71,10 @@ class AdjointStepper {
   AdjointStepper(const AdjointStepper&) = delete;
   AdjointStepper& operator=(const AdjointStepper&) = delete;
 
-  /// Marches u from row `first` through `count` cells and calls `row` for each. `taping`: the layer map, or
+  /// Marches u from row `first` through `count` cells and calls `edit` and `row` (each may be empty) after
+  /// each. `taping`: the layer map, or
   /// with AdjointSettings::tapes every stage, runs with tapes. Collective; throws NumericalFailure.
-  void march(int first, int count, double* u, bool taping, const RowVisitor& row);
+  void march(int first, int count, double* u, bool taping, const RowEdit& edit, const RowVisitor& row);
   /// The adjoint of the state, which step_back updates.
   Vec lambda() const { return lambda_; }
   /// Transposes the last cell not yet transposed; gradient += its contribution. Collective.
@@ -110,6 +111,7 @@ class AdjointStepper {
   double parameters_share_ = 0;
   int first_ = 0, count_ = 0, cell_ = 1, stage_ = 0;
   bool taping_ = false;
+  const RowEdit* edit_ = nullptr;
   const RowVisitor* row_ = nullptr;
   std::span<double> gradient_;
   std::vector<std::vector<double>> states_;  // implicit methods: rows first .. first + count - 1

@@ -64,7 +64,7 @@ March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s,
 DepthPoint March::Impl::point(double s) const {
   // A depth within round-off of an end of the cell is taken for that end, with its bits.
   const double round_off = 1e-9 * depth.spacing();
-  for (const double end : {field.entry(cell).s, cell_exit(cell, depth.layers, depth.cells).s})
+  for (const double end : {field.entry(cell).s, depth.exit(cell).s})
     if (std::abs(s - end) < round_off) return field.stage_point(cell, end);
   return field.stage_point(cell, s);
 }
@@ -230,7 +230,7 @@ void March::Impl::march_bdf2(const RowVisitor& row) {
     // lead u_i - known = F(u_i) / c, with the weights at the exit of the cell (docs/model.md, 3):
     //     BDF2            lead = 3 / 2h,   known = (4 u_{i-1} - u_{i-2}) / 2h
     //     backward Euler  lead = 1 / h,    known = u_{i-1} / h              in cell 1
-    at_point = cell_exit(cell, depth.layers, depth.cells);
+    at_point = depth.exit(cell);
     if (cell == 1) {
       lead = 1 / h;
       check(VecCopy(u, known));

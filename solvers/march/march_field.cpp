@@ -20,20 +20,20 @@ MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
 void MarchField::field(const DepthPoint& at, double scale, Vec x, Vec f, Tape* tape) {
   const ZeroedArray to(f);
   const ReadArray from(x);
-  model_.field(all_field_terms, at, from.values, add_to(to.values, scale), tape);
+  model_.field(all_field_terms, at, scale, from.values, to.values, tape);
 }
 
 void MarchField::tangent(const DepthPoint& at, double scale, Vec x, Vec v, Vec f) {
   const ZeroedArray to(f);
   const ReadArray from(x), direction(v);
-  model_.push_field(all_field_terms, at, {from.values, direction.values}, add_to(to.values, scale));
+  model_.push_field(all_field_terms, at, scale, {from.values, direction.values}, to.values);
 }
 
 void MarchField::adjoint(const DepthPoint& at, double scale, Vec x, Vec w, Vec bar,
                          std::span<double> gradient, Tape* tape) {
   const ZeroedArray to(bar);
   const ReadArray from(x), outer(w);
-  model_.pull_field(all_field_terms, at, from.values, outer.values, add_to(to.values, scale), gradient, tape);
+  model_.pull_field(all_field_terms, at, scale, from.values, outer.values, to.values, gradient, tape);
 }
 
 void set_tolerances(SNES snes, double newton, double linear) {

@@ -33,10 +33,8 @@ class MarchField {
 
   /// The parameters of a stage of the step over `cell`, with s the depth of the stage. Constant weights: all
   /// stages of a step use the layer of its cell.
-  DepthPoint stage_point(int cell, double s) const {
-    return {cell_entry(cell, depth_.layers, depth_.cells).layer, s};
-  }
-  DepthPoint entry(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+  DepthPoint stage_point(int cell, double s) const { return {depth_.entry(cell).layer, s}; }
+  DepthPoint entry(int cell) const { return depth_.entry(cell); }
 
   /// f = scale F(x), keeping activations on `tape` if it is not null. Collective over the token line, as all
   /// calls below.

@@ -21,7 +21,7 @@ ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples
       logits_(Index{samples} * parameters_.spec.classes) {}
 
 DepthPoint ModelProbe::point(int row) const {
-  return cell_entry(row + 1, spec().layers, cells());
+  return march_.depth().entry(row + 1);
 }
 
 int ModelProbe::entry_of_layer(int l) const {
@@ -50,7 +50,7 @@ void ModelProbe::embed_adjoint(const Batch& batch, const std::vector<double>& u_
 
 const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep, const RowVisitor& row) {
   pass_.forward(u.data(), keep, row);
-  readout_.logits(u.data(), logits_.data(), keep == Keep::activations ? kept_ : read_);
+  readout_.logits(u.data(), logits_.data(), keep == Keep::nothing ? read_ : kept_);
   return logits_;
 }
 

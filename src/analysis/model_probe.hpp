@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/model_pass.hpp"
 #include "model/readout.hpp"

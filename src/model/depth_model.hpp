@@ -4,7 +4,8 @@
 // and 2, with tangents and adjoints. The interface that evolve, march and back-propagation call, whatever the
 // arithmetic of the kernels.
 
-#include <algorithm>
+#include <mpi.h>
+
 #include <memory>
 #include <span>
 #include <string>
@@ -31,8 +32,8 @@ constexpr bool is_mixed(Precision precision) {
   return precision == Precision::mixed || precision == Precision::mixed_emulated;
 }
 
-/// The coefficients of equation (1): the range of kappa over layers and channels, and alpha and rho, which
-/// are the same everywhere.
+/// The coefficients of equation (1): the range of kappa over the knots of this rank and their channels, and
+/// alpha and rho, which are the same everywhere.
 struct EquationCoefficients {
   double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
 };
@@ -47,7 +48,7 @@ class Tape {
 };
 
 /// A model on one slab: layer map and field with their derivatives. Slabs are context().size() doubles;
-/// results overlap no argument. Calls are collective over the token line.
+/// results overlap no argument. Calls are collective over the token line unless they say otherwise.
 ///
 /// A null tape means: keep nothing, compute again. With a tape, derivatives read what the application that
 /// filled it kept, at its depth, h, u, mask and parameters. `parameters` is the flat vector of a gradient, or
@@ -56,11 +57,21 @@ class Tape {
 class DepthModel {
  public:
   virtual ~DepthModel() = default;
+  DepthModel(const DepthModel&) = delete;
+  DepthModel& operator=(const DepthModel&) = delete;
   /// The structure of the model, and the tokens, samples and mask of its slabs.
-  virtual const ModelSpec& spec() const = 0;
-  virtual const SlabContext& context() const = 0;
+  const ModelSpec& spec() const { return parameters_.spec; }
+  const SlabContext& context() const { return context_; }
+  /// The coefficients of the equation, as of the last `refresh`. Not collective.
+  const EquationCoefficients& coefficients() const { return coefficients_; }
+  /// Largest kappa over layers and channels; 0 if there is no token diffusion. Not collective.
+  double largest_kappa() const { return coefficients_.largest_kappa; }
+  /// Makes the range of kappa that of all ranks of `comm`, which may hold other knots, until the next
+  /// `refresh`. Collective.
+  void agree_on_coefficients(MPI_Comm comm);
+
   /// An empty tape for derivatives up to this order. Throws BadInput, naming the key, for second derivatives
-  /// of a model that has none.
+  /// of a model that has none, or whose products are rounded.
   virtual std::unique_ptr<Tape> make_tape(Order upto) const = 0;
 
   /// v = G(u; h), h in layers divided by the speed c. A zero vector with norm = sphere gives NaN (the solvers
@@ -74,28 +85,23 @@ class DepthModel {
   virtual void pull(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
                     std::span<double> parameters, Tape* tape, Order keep) = 0;
   /// The derivative of the last pull that kept, along the direction (u_dot, direction) of the last push with
-  /// this tape and w_dot: u_bar_dot = and parameters_dot += . `direction` and `parameters_dot` are not empty.
+  /// this tape and w_dot, all with the same h: u_bar_dot = and parameters_dot += . `direction` and `parameters_dot` are not empty.
   virtual void pull_along(const DepthPoint& at, double h, Point point, const double* w_dot,
                           std::span<const double> direction, double* u_bar_dot,
                           std::span<double> parameters_dot, Tape& tape) = 0;
-  /// out += scale * (G(u; h) - base); `base` may be `u`. Saves a pass over the slab.
-  virtual void add_map(const DepthPoint& at, double h, double scale, const double* u, const double* base,
-                       double* out) = 0;
   /// out = G(u; h) - u
-  void increment(const DepthPoint& at, double h, const double* u, double* out) {
-    std::fill_n(out, context().size(), 0.0);
-    add_map(at, h, 1.0, u, u, out);
-  }
+  void increment(const DepthPoint& at, double h, const double* u, double* out);
 
-  /// out = base + scale * (the sum of these parts of the field)(u)
-  virtual void field(std::span<const FieldTermKind> parts, const DepthPoint& at, const double* u, Sum out,
-                     Tape* tape) = 0;
-  /// out = base + scale * (d parts/du) u_dot
-  virtual void push_field(std::span<const FieldTermKind> parts, const DepthPoint& at, Point point,
-                          Sum out) = 0;
-  /// u_bar = base + scale * (d parts/du)^T w; parameters += scale * (d parts/dtheta)^T w
-  virtual void pull_field(std::span<const FieldTermKind> parts, const DepthPoint& at, const double* u,
-                          const double* w, Sum u_bar, std::span<double> parameters, Tape* tape) = 0;
+  /// out += scale * (the sum of these parts of the field)(u)
+  virtual void field(std::span<const FieldTermKind> parts, const DepthPoint& at, double scale,
+                     const double* u, double* out, Tape* tape) = 0;
+  /// out += scale * (d parts/du) u_dot
+  virtual void push_field(std::span<const FieldTermKind> parts, const DepthPoint& at, double scale,
+                          Point point, double* out) = 0;
+  /// u_bar += scale * (d parts/du)^T w; parameters += scale * (d parts/dtheta)^T w
+  virtual void pull_field(std::span<const FieldTermKind> parts, const DepthPoint& at, double scale,
+                          const double* u, const double* w, double* u_bar, std::span<double> parameters,
+                          Tape* tape) = 0;
   /// diagonal += scale * the diagonal of the token diffusion at this depth
   virtual void add_diffusion_diagonal(const DepthPoint& at, double scale, double* diagonal) = 0;
 
@@ -104,17 +110,21 @@ class DepthModel {
   /// k (if not null): its kernel, [sample][head][local query][global key].
   virtual void attention(const DepthPoint& at, double h, const double* u, double* v, double* k) = 0;
 
-  /// Makes the range of kappa in `coefficients` that of all ranks of `comm`, which may hold other knots,
-  /// until the next `refresh`. Collective.
-  virtual void agree_on_coefficients(MPI_Comm comm) = 0;
-  /// The coefficients of the equation; the range of kappa is that of the last `refresh`.
-  virtual EquationCoefficients coefficients() const = 0;
-  /// Largest kappa over layers and channels; 0 if there is no token diffusion.
-  double largest_kappa() const { return coefficients().largest_kappa; }
   /// Interpolates the parameters of these depths once and keeps them.
   virtual void prepare(std::span<const DepthPoint> points) = 0;
-  /// To be called after the parameters changed. Not collective.
+  /// To be called after the parameters changed. Throws BadInput for a negative kappa. Not collective.
   virtual void refresh() = 0;
+
+ protected:
+  /// Both are borrowed. Throws BadInput for a structure that is not valid, and for a negative kappa.
+  DepthModel(const Parameters& parameters, const SlabContext& context);
+  void read_coefficients();
+
+  const Parameters& parameters_;
+  const SlabContext& context_;
+
+ private:
+  EquationCoefficients coefficients_;
 };
 
 /// Makes the model of these parameters in the given arithmetic. `parameters` and `context` are borrowed.

@@ -57,8 +57,8 @@ void Teacher::observe(const Batch& batch, bool attention, int last) {
   for (int layer = 1; layer <= last; ++layer) {
     const Index l = layer;
     const DepthPoint at{layer, layer - 1.0};
-    states_[l] = states_[l - 1];
-    model_->add_map(at, 1.0, 1.0, states_[l - 1].data(), states_[l - 1].data(), states_[l].data());
+    states_[l].resize(states_[l - 1].size());
+    model_->map(at, 1.0, states_[l - 1].data(), states_[l].data(), nullptr);
     if (!attention) continue;
     // K_l is the attention within layer l, at its input U(l-1).
     attention_[l - 1].resize(plans);

@@ -1,9 +1,10 @@
 #include "model/loss_hessian.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/error.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/model_pass.hpp"
 
 namespace fluxformer {
@@ -28,7 +29,8 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, Dep
       slab_(context.size()),
       other_slab_(context.size()) {
   require_marchable(parameters.spec, depth, speed);
-  if (context.dropout != nullptr) throw BadInput("Hessian products are not defined for dropout");
+  if (context.dropout != nullptr)
+    throw std::invalid_argument("products with the Hessian are without dropout");
   (void)model_->make_tape(Order::second);  // refuses a model without second derivatives here
   (void)make_task(parameters, context, loss);
 }

@@ -1,5 +1,7 @@
 #include "model/model_pass.hpp"
 
+#include <utility>
+
 namespace fluxformer {
 namespace {
 
@@ -15,6 +17,11 @@ ModelPass::ModelPass(const Parameters& parameters, SlabContext& context, DepthMa
   task_tape_ = task_->make_tape();
 }
 
+void ModelPass::set_edit(RowEdit edit) {
+  edit_ = edit;
+  march_.set_edit(std::move(edit));
+}
+
 void ModelPass::begin(const Batch& batch, Mode mode) {
   context_.mask.length = batch.length;
   if (dropout_ != nullptr) dropout_->set_keys(mode == Mode::training ? batch.key : std::vector<long>{});
@@ -25,6 +32,7 @@ void ModelPass::embed(const Batch& batch, double* u) {
   // u_0 = D e(x), with the mask D of dropout in training
   embedding_->forward(batch.input.data(), u, embedded_);
   if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u);
+  if (edit_) edit_(0, u);
 }
 
 void ModelPass::forward(double* u, Keep keep, const RowVisitor& row) {

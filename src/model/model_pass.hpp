@@ -28,6 +28,9 @@ class ModelPass {
 
   /// Sets the dropout of the context (borrowed), which the passes key by their batches.
   void set_dropout(Dropout& dropout) { dropout_ = &dropout; }
+  /// Has forward passes change the states of their rows (DepthMarch::set_edit): also row 0, the embedded
+  /// batch, on the stage that embeds.
+  void set_edit(RowEdit edit);
   bool embeds() const { return embedding_.has_value(); }
   bool has_task() const { return task_ != nullptr; }
   DepthMarch& march() const { return march_; }
@@ -39,7 +42,7 @@ class ModelPass {
 
   /// To be called before a pass, or a part of one, with this batch. Not collective.
   void begin(const Batch& batch, Mode mode);
-  /// u := the embedded batch, under dropout; a stage that does not embed leaves u as it is.
+  /// u := the embedded batch, under dropout and the edit; a stage that does not embed leaves u as it is.
   void embed(const Batch& batch, double* u);
   /// Marches u; calls `row` with the row that the march starts from, too.
   void forward(double* u, Keep keep, const RowVisitor& row);
@@ -62,6 +65,7 @@ class ModelPass {
   std::unique_ptr<Task> task_;
   std::unique_ptr<TaskTape> task_tape_;
   Dropout* dropout_ = nullptr;
+  RowEdit edit_;
 };
 
 }  // namespace fluxformer

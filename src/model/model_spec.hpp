@@ -103,17 +103,25 @@ struct DepthPoint {
   double s = 0;
 };
 
-/// The depth at the entry of cell i of M, where `shift` reads the weights: layer floor((i-1)h) + 1 (M is a
-/// multiple of S for constant weights), s = (i-1)h.
-inline DepthPoint cell_entry(int cell, int layers, int cells) {
-  return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
-          static_cast<double>(cell - 1) * layers / cells};
-}
-/// The depth at the exit of cell i of M, where `upwind` and `upwind2` read the weights: the layer of
-/// cell_entry, s = ih.
-inline DepthPoint cell_exit(int cell, int layers, int cells) {
-  return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
-          static_cast<double>(cell) * layers / cells};
-}
+/// The depth cells of a model: cell i of M covers (s_{i-1}, s_i], s_i = i S/M.
+struct DepthCells {
+  int layers = 1;  ///< number of layers S
+  int cells = 1;   ///< number of cells M
+
+  /// The spacing h = S/M of the rows s_i, in layers.
+  double spacing() const { return static_cast<double>(layers) / cells; }
+  /// The length h_i = s_i - s_{i-1} of a cell, in layers.
+  double length(int /*cell*/) const { return spacing(); }
+  /// The depth at the entry s_{i-1} of cell i, where `shift` reads the weights. Its layer is that of the
+  /// cell, floor((i-1)h) + 1 (M is a multiple of S for constant weights).
+  DepthPoint entry(int cell) const { return {layer_of(cell), row(cell - 1)}; }
+  /// The depth at the exit s_i of cell i, where `upwind` and `upwind2` read the weights. Its layer is that of
+  /// the cell.
+  DepthPoint exit(int cell) const { return {layer_of(cell), row(cell)}; }
+
+ private:
+  double row(int i) const { return static_cast<double>(i) * layers / cells; }
+  int layer_of(int cell) const { return static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1; }
+};
 
 }  // namespace fluxformer

@@ -14,40 +14,41 @@ LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
 }
 
 void LayerTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
-  // out_i += (c/h) (G_i(u_{i-1}; h/c) - u_i)
-  const double h = depth_.spacing(), rate = speed_ / h;
-  for (int i = cells.begin; i < cells.end; ++i)
-    model_.add_map(point(i), h / speed_, rate, u.at(i - 1), u.at(i), out.at(i));
+  work_.resize(u.slab);
+  // out_i += (c/h_i) (G_i(u_{i-1}; h_i/c) - u_i)
+  for (int i = cells.begin; i < cells.end; ++i) {
+    model_.map(point(i), step(i), u.at(i - 1), work_.data(), nullptr);
+    add_relaxation(rate(i), u.at(i), out.at(i));
+  }
 }
 
 void LayerTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                             const Column<double>& out) {
-  const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
-  // out_i += (c/h) (G' v_{i-1} - v_i)
+  // out_i += (c/h_i) (G' v_{i-1} - v_i)
   for (int i = cells.begin; i < cells.end; ++i) {
-    const double* const here = v.at(i);
-    model_.push(point(i), h / speed_, {u.at(i - 1), v.at(i - 1)}, {}, work_.data(), nullptr);
-    double* const to = out.at(i);
-    for (Index j = 0; j < u.slab; ++j) to[j] += rate * (work_[j] - here[j]);
+    model_.push(point(i), step(i), {u.at(i - 1), v.at(i - 1)}, {}, work_.data(), nullptr);
+    add_relaxation(rate(i), v.at(i), out.at(i));
   }
+}
+
+void LayerTerm::add_relaxation(double rate, const double* here, double* out) const {
+  for (Index j = 0; j < std::ssize(work_); ++j) out[j] += rate * (work_[j] - here[j]);
 }
 
 void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                             const Column<double>& u_bar, std::span<double> parameters) {
-  const double h = depth_.spacing(), rate = speed_ / h;
   work_.resize(u.slab);
   bar_.resize(u.slab);
-  // u_bar_{i-1} += (c/h) G'^T w_i,  u_bar_i -= (c/h) w_i
+  // u_bar_{i-1} += (c/h_i) G'^T w_i,  u_bar_i -= (c/h_i) w_i
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
     for (Index j = 0; j < u.slab; ++j) {
-      work_[j] = rate * from[j];
+      work_[j] = rate(i) * from[j];
       here[j] -= work_[j];
     }
-    model_.pull(point(i), h / speed_, u.at(i - 1), work_.data(), bar_.data(), parameters, nullptr,
-                Order::first);
+    model_.pull(point(i), step(i), u.at(i - 1), work_.data(), bar_.data(), parameters, nullptr, Order::first);
     for (Index j = 0; j < u.slab; ++j) below[j] += bar_[j];
   }
 }
@@ -60,21 +61,21 @@ std::optional<StepLimit> LayerTerm::step_limit() const {
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
   // out_i += kappa Lap u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
   for (int i = cells.begin; i < cells.end; ++i)
-    model_.field({&part_, 1}, point(i), u.at(i), add_to(out.at(i)), nullptr);
+    model_.field({&part_, 1}, point(i), 1, u.at(i), out.at(i), nullptr);
 }
 
 void FieldTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                             const Column<double>& out) {
   // out_i += (dF_i/du) v_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
-    model_.push_field({&part_, 1}, point(i), {u.at(i), v.at(i)}, add_to(out.at(i)));
+    model_.push_field({&part_, 1}, point(i), 1, {u.at(i), v.at(i)}, out.at(i));
 }
 
 void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
                             const Column<double>& u_bar, std::span<double> parameters) {
   // u_bar_i += (dF_i/du)^T w_i and parameters += (dF_i/dtheta)^T w_i for this part of F_i
   for (int i = cells.begin; i < cells.end; ++i)
-    model_.pull_field({&part_, 1}, point(i), u.at(i), w.at(i), add_to(u_bar.at(i)), parameters, nullptr);
+    model_.pull_field({&part_, 1}, point(i), 1, u.at(i), w.at(i), u_bar.at(i), parameters, nullptr);
 }
 
 int token_axes(const TokenLine& line) {

@@ -7,7 +7,7 @@
 
 namespace fluxformer {
 
-/// The term of `shift`, transport and layer map in one: (c/h) (G_i(u_{i-1}; h/c) - u_i), with the parameters
+/// The term of `shift`, transport and layer map in one: (c/h_i) (G_i(u_{i-1}; h_i/c) - u_i), with the parameters
 /// at the entry of the cell.
 class LayerTerm final : public Term {
  public:
@@ -24,11 +24,16 @@ class LayerTerm final : public Term {
   TermText text() const override;
 
  private:
-  DepthPoint point(int cell) const { return cell_entry(cell, depth_.layers, depth_.cells); }
+  DepthPoint point(int cell) const { return depth_.entry(cell); }
+  double step(int cell) const { return depth_.length(cell) / speed_; }  // h_i / c
+  double rate(int cell) const { return speed_ / depth_.length(cell); }  // c / h_i
+  /// out += rate (work_ - here)
+  void add_relaxation(double rate, const double* here, double* out) const;
+
   DepthModel& model_;
   DepthCells depth_;
   double speed_;
-  std::vector<double> work_, bar_;  // slabs, for tangents and adjoints
+  std::vector<double> work_, bar_;  // slabs
 };
 
 /// A term of `upwind` and `upwind2`: one part of F_s at u_i, with the parameters at the exit of the cell.
@@ -45,7 +50,7 @@ class FieldTerm : public Term {
   /// `part` is the part of F_s that this term adds.
   FieldTerm(DepthModel& model, DepthCells depth, FieldTermKind part)
       : model_(model), depth_(depth), part_(part) {}
-  DepthPoint point(int cell) const { return cell_exit(cell, depth_.layers, depth_.cells); }
+  DepthPoint point(int cell) const { return depth_.exit(cell); }
   DepthModel& model_;
 
  private:

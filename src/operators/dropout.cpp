@@ -67,9 +67,9 @@ void DroppedTerm<T>::pull(const LayerWeights<const T>& theta, const double* u, c
 
 template <class T>
 void DroppedTerm<T>::pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                                Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
-                                TermTape* tape) {
-  const Seed seed{masked(w.w, branch_), masked(w.w_dot, branch_dot_)};
+                                Point at, Cotangent w, Sum u_bar_dot,
+                                const LayerWeights<double>& gradient_dot, TermTape* tape) {
+  const Cotangent seed{masked(w.w, branch_), masked(w.w_dot, branch_dot_)};
   term_.pull_along(theta, theta_dot, at, seed, u_bar_dot, gradient_dot, tape);
 }
 

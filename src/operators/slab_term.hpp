@@ -22,8 +22,8 @@
 
 namespace fluxformer {
 
-/// Where a result x goes: out = base + scale * x. `base` may be `out`, or the vector that the call reads (u,
-/// u_dot, w or w_dot); otherwise `out` overlaps nothing.
+/// Where a result x goes: out = base + scale * x. `base` may be any vector, also `out` itself or one that the
+/// call reads (u, u_dot, w, w_dot); `out` overlaps nothing else.
 struct Sum {
   double scale;
   const double* base;
@@ -41,7 +41,7 @@ struct Point {
 };
 
 /// The vector w of an adjoint and its variation along a direction.
-struct Seed {
+struct Cotangent {
   const double *w, *w_dot;
 };
 
@@ -104,10 +104,10 @@ class SlabTerm {
   virtual void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
                     const LayerWeights<double>* gradient, TermTape* tape) = 0;
   /// The derivative of `pull` along (theta_dot, u_dot, w_dot), where theta_dot and u_dot are those of the
-  /// last `push` with this tape of second order, and w is that of the last `pull`. The tape is null for terms
-  /// that keep nothing.
+  /// last `push` with this tape of second order, and w and the scale are those of the last `pull`. The tape
+  /// is null for terms that keep nothing.
   virtual void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                          Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                          Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                           TermTape* tape) = 0;
 };
 

@@ -200,8 +200,8 @@ void TokenDiffusion<T>::pull(const LayerWeights<const T>& theta, const double* u
 
 template <class T>
 void TokenDiffusion<T>::pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                                   Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
-                                   TermTape* tape) {
+                                   Point at, Cotangent w, Sum u_bar_dot,
+                                   const LayerWeights<double>& gradient_dot, TermTape* tape) {
   pull(theta, at.u, w.w_dot, u_bar_dot, &gradient_dot, tape);
   pull(theta_dot, at.u_dot, w.w, add_to(u_bar_dot.out, u_bar_dot.scale), &gradient_dot, tape);
 }

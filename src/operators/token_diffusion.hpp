@@ -27,7 +27,8 @@ class TokenDiffusion final : public SlabTerm<T> {
   void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
             const LayerWeights<double>* gradient, TermTape* tape) override;
   void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
-                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
+                  Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  TermTape* tape) override;
 
   /// diagonal += scale * diag(D).
   void add_diagonal(const LayerWeights<const T>& weights, double scale, double* diagonal) const;

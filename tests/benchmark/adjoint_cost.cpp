@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/session.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/benchmark/network.hpp"

@@ -14,7 +14,7 @@
 
 #include "base/session.hpp"
 #include "base/statistics.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
 #include "model/loss_hessian.hpp"

@@ -52,7 +52,7 @@ class RightHandSide {
     model_ = make_depth_model(parameters_, context_, precision);
     std::vector<DepthPoint> points;
     for (int cell = 1; cell <= size.layers; ++cell)
-      points.push_back(cell_entry(cell, size.layers, size.layers));
+      points.push_back(DepthCells{size.layers, size.layers}.entry(cell));
     model_->prepare(points);
     equation_ = std::make_unique<Equation>(
         *model_, EquationSpec{{size.layers, size.layers}, 1.0, 0.0, DepthScheme::shift});

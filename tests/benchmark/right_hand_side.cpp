@@ -8,7 +8,7 @@
 #include <Eigen/Core>
 
 #include "base/session.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "operators/kernels/blas.hpp"
 #include "tests/benchmark/network.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mpi.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "tests/benchmark/network.hpp"
 #include "training/stage_cells.hpp"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "tests/support/adjoint_case.hpp"
 #include "tests/support/every_rank.hpp"
 

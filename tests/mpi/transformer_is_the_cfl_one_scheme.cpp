@@ -26,7 +26,7 @@ Whole forward_pass(Problem& problem, const Whole& inflow) {
   std::vector<double> increment(u.size());
   Whole rows;
   for (int cell = 1; cell <= problem.depth.cells; ++cell) {
-    problem.model->increment(cell_entry(cell, problem.depth.layers, problem.depth.cells),
+    problem.model->increment(problem.depth.entry(cell),
                              problem.depth.spacing() / problem.equation->spec().speed, u.data(),
                              increment.data());
     u = plus(u, 1, increment);

@@ -178,8 +178,8 @@ TEST(TransformerMatchesPytorch, the_attention_of_the_first_layer_is_the_same_hea
     const auto tokens = static_cast<std::size_t>(line.tokens());
     const auto expected = reference.attention();  // sample, head, query, key
     std::vector<double> mine(expected.size() / tokens * local), all(expected.size(), 0.0);
-    problem.model->attention(cell_entry(1, problem.depth.layers, problem.depth.cells), 1,
-                             problem.local(reference.hidden(0, 0)).data(), nullptr, mine.data());
+    problem.model->attention(problem.depth.entry(1), 1, problem.local(reference.hidden(0, 0)).data(), nullptr,
+                             mine.data());
     for (std::size_t row = 0; row < mine.size() / tokens; ++row) {
       const auto query =
           static_cast<std::size_t>(line.global_index(line.rank(), static_cast<int>(row % local)));

@@ -37,7 +37,7 @@ class Scaled final : public SlabTerm<T> {
     term_->pull(theta, u, w, scaled(u_bar), gradient, tape);
   }
   void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                  fluxformer::Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  fluxformer::Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                   TermTape* tape) override {
     term_->pull_along(theta, theta_dot, at, w, scaled(u_bar_dot), gradient_dot, tape);
   }

@@ -64,8 +64,7 @@ TermCase layer_map(std::string name, const ProblemSpec& spec) {
       [](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab& below,
          const naive::Slab& here) {
         const double h = depth.spacing();
-        auto row = naive::layer_map(tokens, parameters, cell_entry(cell, depth.layers, depth.cells),
-                                    h / speed, below);
+        auto row = naive::layer_map(tokens, parameters, depth.entry(cell), h / speed, below);
         for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - here[j]);
         return row;
       });
@@ -78,7 +77,7 @@ TermCase field(std::string name, const ProblemSpec& spec, FieldTermKind part) {
       [](DepthModel& model, DepthCells depth) { return std::make_unique<FieldPart>(model, depth); },
       [part](const auto& tokens, const auto& parameters, DepthCells depth, int cell, const naive::Slab&,
              const naive::Slab& here) {
-        return naive::field(tokens, parameters, cell_exit(cell, depth.layers, depth.cells), part, here);
+        return naive::field(tokens, parameters, depth.exit(cell), part, here);
       });
 }
 

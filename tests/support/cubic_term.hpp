@@ -43,7 +43,7 @@ class CubicTerm final : public SlabTerm<T> {
     set(u_bar, [&](Index i) { return 3 * kappa * u[i] * u[i] * w[i]; });
   }
   void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
-                  fluxformer::Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  fluxformer::Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                   TermTape*) override {
     const double kappa = theta.diffusion.kappa[0], kappa_dot = theta_dot.diffusion.kappa[0];
     const auto *u = at.u, *u_dot = at.u_dot;

@@ -59,7 +59,7 @@ void Manufactured::solution(double s, double* slab) const {
 
 void Manufactured::source(int cell, double* slab) const {
   const auto& depth = equation_.depth;
-  const DepthPoint at = cell_exit(cell, depth.layers, depth.cells);
+  const DepthPoint at = depth.exit(cell);
   const double from_end = at.s - depth.layers, diffused = model_.largest_kappa() * laplacian();
   over_points([&](Index i, double, double omega, double amplitude) {
     // c du*/ds - epsilon d2u*/ds2 - kappa Lap u*, of which each derivative but the first is a multiple of the
@@ -71,7 +71,7 @@ void Manufactured::source(int cell, double* slab) const {
   std::vector<double> u(model_.context().size());
   solution(at.s, u.data());
   const FieldTermKind parts[] = {FieldTermKind::attention, FieldTermKind::reaction};
-  model_.field(parts, at, u.data(), add_to(slab, -1), nullptr);
+  model_.field(parts, at, -1, u.data(), slab, nullptr);
 }
 
 SourceTerm::SourceTerm(const Manufactured& manufactured, Index slab, int first, int count)

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/listed_samples.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mpi.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/initialise.hpp"
 #include "tests/support/listed_samples.hpp"

@@ -38,8 +38,7 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   for (int i = 0; i < mesh.cells(); ++i) {
     const int cell = mesh.first_cell() + i, below = i - (shift ? 1 : 0);
     const double* const seen = below < 0 ? ghosts.below(0) : state.values + below * context.size();
-    const auto point = shift ? cell_entry(cell, spec.depth.layers, spec.depth.cells)
-                             : cell_exit(cell, spec.depth.layers, spec.depth.cells);
+    const auto point = shift ? spec.depth.entry(cell) : spec.depth.exit(cell);
     model.attention(point, h, seen, nullptr, k.data());
     for (Index r = 0; r < samples * heads * local; ++r)  // k is [sample][head][query of this rank][key]
       row(cell - 1, r / (local * heads), r / local % heads, line.global_index(line.rank(), r % local),

@@ -16,7 +16,7 @@
 
 #include "analysis/model_probe.hpp"
 #include "analysis/state_examples.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 
 namespace fluxformer::derivatives {
 

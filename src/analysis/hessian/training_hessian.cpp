@@ -42,17 +42,24 @@ void TrainingHessian::multiply(Curvature part, std::span<double> v, std::span<do
   const auto& special = trainable_.special();
   std::vector<double> before;
   for (const auto j : special) before.push_back(v[j]);
+  const auto restore = [&] {
+    for (std::size_t k = 0; k < special.size(); ++k) v[special[k]] = before[k];
+  };
   trainable_.pull(parameters_.values, v);  // D v; D is diagonal, and 1 but for the special entries
-  collectively(comm_, [&] { hessian_.multiply(part, v, product); });
+  try {
+    collectively(comm_, [&] { hessian_.multiply(part, v, product); });
+  } catch (...) {
+    restore();
+    throw;
+  }
   sum_over_ranks(product, comm_);
   // P is quadratic: its gradient at D v is (d2P/dtheta2) D v.
   if (part == Curvature::hessian)
     add_smoothness(parameters_.spec, {parameters_.layout, v}, objective_.smoothness, product);
   trainable_.pull(parameters_.values, product);
-  for (std::size_t k = 0; k < special.size(); ++k) {
-    v[special[k]] = before[k];
-    if (part == Curvature::hessian) product[special[k]] += curvature_[k] * before[k];
-  }
+  restore();
+  if (part == Curvature::hessian)
+    for (std::size_t k = 0; k < special.size(); ++k) product[special[k]] += curvature_[k] * before[k];
 }
 
 void TrainingHessian::for_output_gradients(const std::function<void(std::span<const double>)>& visit) {

@@ -41,8 +41,8 @@ class TrainingHessian {
   const Evaluation& evaluation() const { return evaluation_; }
   /// Gradient of the objective with respect to the variables.
   const std::vector<double>& gradient() const { return gradient_; }
-  /// product := H v or H_o v; the same on all ranks. During the call v holds D v: no rank needs a third
-  /// vector of this length.
+  /// product := H v or H_o v; the same on all ranks. During the call v holds D v, so that a product
+  /// needs no third vector of this length.
   void multiply(Curvature part, std::span<double> v, std::span<double> product);
   /// Calls visit(row) for each output (sample, class) of this rank's samples: H_o is the sum of row row^T
   /// over the rows of all samples. Every rank of a token line gets the same rows.

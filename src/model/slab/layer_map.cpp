@@ -1,6 +1,7 @@
 #include "model/slab/layer_map.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace fluxformer {
 namespace {
@@ -16,11 +17,6 @@ const double* argument_of(const LayerTrace& trace, Index evaluation, const doubl
   return evaluation == 0 ? x : trace.argument[evaluation].data();
 }
 
-/// The part of a tape that a call may read and must leave as it is.
-TermTape* value_of(TermTape* tape) {
-  return tape != nullptr ? &tape->value() : nullptr;
-}
-
 }  // namespace
 
 std::size_t LayerTrace::bytes() const {
@@ -28,11 +24,11 @@ std::size_t LayerTrace::bytes() const {
 }
 
 template <class T>
-void hold(const std::vector<SlabTerm<T>*>& terms, Order upto, TapedTerms<T>& taped) {
+void hold(const std::vector<SlabTerm<T>*>& terms, std::optional<Order> upto, TapedTerms<T>& taped) {
   const auto same = [](const TapedTerm<T>& one, const SlabTerm<T>* term) { return one.term == term; };
   if (std::ranges::equal(taped, terms, same)) return;
   taped.clear();
-  for (const auto* const term : terms) taped.push_back({term, term->make_tape(upto)});
+  for (const auto* const term : terms) taped.push_back({term, upto ? term->make_tape(*upto) : nullptr});
 }
 
 template <class T>
@@ -80,7 +76,7 @@ void LayerMap<T>::walk_forward(Index count, double h, const double* x, double* y
     const bool normalised = sub.after != After::nothing;
     double* const result = j + 1 == count ? y : trace.argument[(j + 1) * stages()].data();
     double* const sum = normalised ? trace.sum[j].data() : result;
-    // Midpoint: m = x + step/2 T(x) first. Then sum = (residual) x + step T(x), or T(m).
+    // Midpoint: m = x + step/2 F(x) first. Then sum = (residual) x + step F(x), or F(m).
     const double* argument = x;
     for (Index stage = 0; stage < stages(); ++stage) {
       const Index e = j * stages() + stage;
@@ -104,16 +100,19 @@ template <class T>
 template <class TermCall, class NormCall>
 void LayerMap<T>::walk_back(double h, const double* w, double* u_bar, TermCall&& term, NormCall&& norm) {
   const Index size = context_.size();
-  for (Slab* const slab : {&sum_bar_, &middle_bar_, &turns_[0], &turns_[1]}) slab->resize(size);
+  const auto room = [size](Slab& slab) {
+    slab.resize(size);
+    return slab.data();
+  };
   for (Index j = std::ssize(sub_layers_); j-- > 0;) {
     const auto& sub = sub_layers_[j];
     // sum_bar = N'(sum)^T result_bar
     if (sub.after != After::nothing) {
-      norm(sub.after, j, w, sum_bar_.data());
+      norm(sub.after, j, w, room(sum_bar_));
       w = sum_bar_.data();
     }
     // Two slabs take turns between the sub-layers.
-    double* const x_bar = j == 0 ? u_bar : turns_[j % 2].data();
+    double* const x_bar = j == 0 ? u_bar : room(turns_[j % 2]);
     const auto add_terms = [&](Index stage, const double* seed, const double* base, double* to) {
       Sum out{step(sub, stage, h), base, to};
       for (Index k = 0; k < std::ssize(sub.terms); ++k) {
@@ -122,11 +121,11 @@ void LayerMap<T>::walk_back(double h, const double* w, double* u_bar, TermCall&&
       }
     };
     if (stages() == 1) {
-      // x_bar = (residual) sum_bar + step T'(x)^T sum_bar
+      // x_bar = (residual) sum_bar + step F'(x)^T sum_bar
       add_terms(0, w, residual_or_zero(w, x_bar), x_bar);
     } else {
-      // m_bar = step T'(m)^T sum_bar,  x_bar = (residual) sum_bar + m_bar + step/2 T'(x)^T m_bar
-      double* const middle = middle_bar_.data();
+      // m_bar = step F'(m)^T sum_bar,  x_bar = (residual) sum_bar + m_bar + step/2 F'(x)^T m_bar
+      double* const middle = room(middle_bar_);
       std::fill_n(middle, size, 0.0);
       add_terms(1, w, middle, middle);
       for (Index i = 0; i < size; ++i) x_bar[i] = middle[i] + (spec_.residual ? w[i] : 0.0);
@@ -141,8 +140,12 @@ void LayerMap<T>::apply(const Weights& theta, double h, const double* u, double*
                         Index count) {
   if (tape != nullptr) {
     tape->terms.resize(std::ssize(sub_layers_) * stages());
+    // First derivatives under the midpoint rule compute the terms again: two evaluations would keep twice as
+    // much as the Euler rule does.
+    const bool again = stages() == 2 && tape->upto == Order::first;
+    const auto upto = again ? std::nullopt : std::optional(tape->upto);
     for (Index e = 0; e < std::ssize(tape->terms); ++e)
-      hold(sub_layers_[e / stages()].terms, tape->upto, tape->terms[e]);
+      hold(sub_layers_[e / stages()].terms, upto, tape->terms[e]);
   }
   walk_forward(
       count, h, u, v, tape != nullptr ? tape->state : state_,
@@ -155,7 +158,10 @@ void LayerMap<T>::apply(const Weights& theta, double h, const double* u, double*
 template <class T>
 const LayerTrace& LayerMap<T>::known_state(const Weights& theta, double h, const double* u,
                                            LayerTape<T>* tape) {
-  if (tape != nullptr) return tape->state;
+  if (tape != nullptr) {
+    assert(std::ssize(tape->terms) == std::ssize(sub_layers_) * stages());  // filled by `apply`
+    return tape->state;
+  }
   apply(theta, h, u, nullptr, nullptr);
   return state_;
 }
@@ -181,18 +187,20 @@ void LayerMap<T>::pull(const Weights& theta, double h, const double* u, const do
                        const LayerWeights<double>* gradient, LayerTape<T>* tape, Order keep) {
   const LayerTrace& state = known_state(theta, h, u, tape);
   const bool keeps = keep == Order::second;
+  assert(!keeps || (tape != nullptr && tape->upto == Order::second));
   const Index size = context_.size();
   if (keeps) {
-    tape->seed.resize(state.argument.size());
+    tape->cotangent.resize(state.argument.size());
     tape->result_bar.resize(state.sum.size());
   }
   walk_back(
       h, w, u_bar,
       [&](SlabTerm<T>& term, Index e, Index k, const double* seed, Sum x_bar) {
         // All terms of an evaluation have the same w.
-        if (keeps && k == 0) tape->seed[e].assign(seed, seed + size);
+        if (keeps && k == 0) tape->cotangent[e].assign(seed, seed + size);
         TermTape* const kept = tape != nullptr ? tape->tape(e, k) : nullptr;
-        term.pull(theta, argument_of(state, e, u), seed, x_bar, gradient, keeps ? kept : value_of(kept));
+        term.pull(theta, argument_of(state, e, u), seed, x_bar, gradient,
+                  keeps ? kept : value_part<TermTape>(kept));
       },
       [&](After after, Index j, const double* result_bar, double* sum_bar) {
         if (keeps) tape->result_bar[j].assign(result_bar, result_bar + size);
@@ -209,8 +217,8 @@ void LayerMap<T>::pull_along(const Weights& theta, const Weights& theta_dot, dou
       h, w_dot, u_bar_dot,
       [&](SlabTerm<T>& term, Index e, Index k, const double* seed_dot, Sum x_bar_dot) {
         const Point argument{argument_of(state, e, at.u), argument_of(direction, e, at.u_dot)};
-        term.pull_along(theta, theta_dot, argument, {tape.seed[e].data(), seed_dot}, x_bar_dot, gradient_dot,
-                        tape.tape(e, k));
+        term.pull_along(theta, theta_dot, argument, {tape.cotangent[e].data(), seed_dot}, x_bar_dot,
+                        gradient_dot, tape.tape(e, k));
       },
       [&](After after, Index j, const double* result_bar_dot, double* sum_bar_dot) {
         norm_.pull_along(after, theta, theta_dot, {state.sum[j].data(), direction.sum[j].data()},
@@ -218,29 +226,8 @@ void LayerMap<T>::pull_along(const Weights& theta, const Weights& theta_dot, dou
       });
 }
 
-template <class T>
-void LayerMap<T>::add(const Weights& theta, double h, double scale, const double* u, const double* base,
-                      double* out) {
-  const auto& last = sub_layers_.back();
-  const Index size = context_.size(), e = (std::ssize(sub_layers_) - 1) * stages();
-  if (!spec_.residual || last.after != After::nothing) {
-    turns_[0].resize(size);
-    apply(theta, h, u, turns_[0].data(), nullptr);
-    for (Index i = 0; i < size; ++i) out[i] += scale * (turns_[0][i] - base[i]);
-    return;
-  }
-  // The last sub-layer is x + step T(x): G(u) - base = (x - base) + step T(x), and its flow is added to `out`
-  // as it is, which saves a pass over the slab.
-  apply(theta, h, u, nullptr, nullptr);
-  const double* const x = argument_of(state_, e, u);
-  for (Index i = 0; i < size; ++i) out[i] += scale * (x[i] - base[i]);
-  const double* const argument = argument_of(state_, e + stages() - 1, u);
-  for (auto* const term : last.terms)
-    term->apply(theta, argument, add_to(out, scale * step(last, stages() - 1, h)), nullptr);
-}
-
-template void hold(const std::vector<SlabTerm<float>*>&, Order, TapedTerms<float>&);
-template void hold(const std::vector<SlabTerm<double>*>&, Order, TapedTerms<double>&);
+template void hold(const std::vector<SlabTerm<float>*>&, std::optional<Order>, TapedTerms<float>&);
+template void hold(const std::vector<SlabTerm<double>*>&, std::optional<Order>, TapedTerms<double>&);
 template class LayerMap<float>;
 template class LayerMap<double>;
 template class LayerTape<float>;

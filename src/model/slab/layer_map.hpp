@@ -4,24 +4,24 @@
 // derivatives: two walks through the sub-layers, one forward and one backward, whatever is computed.
 //
 //   sub-layer     sum = (residual) x + flow(x), y = N(sum); x is the result of the sub-layer before
-//   flow          Euler: step T(x)    midpoint: step T(x + step/2 T(x))     step = fraction * h
+//   flow          Euler: step F(x)    midpoint: step F(x + step/2 F(x))     step = fraction * h
 //
-// T is the sum of the sub-layer's terms, N its normalisation.
+// F is the sum of the sub-layer's terms, N its normalisation.
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/index.hpp"
 #include "model/depth_model.hpp"
-#include "model/slab/slab_norm.hpp"
-#include "model/slab/slab_terms.hpp"
+#include "model/slab/sub_layers.hpp"
 
 namespace fluxformer {
 
 /// The slabs that a walk forward makes.
 struct LayerTrace {
-  /// The argument of each evaluation of T: one for each sub-layer under Euler, two under the midpoint rule.
+  /// The argument of each evaluation of F: one for each sub-layer under Euler, two under the midpoint rule.
   /// That of the first one is the caller's.
   std::vector<std::vector<double>> argument;
   std::vector<std::vector<double>> sum;  ///< of each sub-layer; empty without normalisation
@@ -41,10 +41,10 @@ struct TapedTerm {
 template <class T>
 using TapedTerms = std::vector<TapedTerm<T>>;
 
-/// Makes tapes of these terms, unless `taped` holds them already: later passes write over them. Throws
-/// BadInput as SlabTerm::make_tape does.
+/// Makes tapes of these terms (none without an order), unless `taped` holds them already: later passes write
+/// over them. Throws BadInput as SlabTerm::make_tape does.
 template <class T>
-void hold(const std::vector<SlabTerm<T>*>& terms, Order upto, TapedTerms<T>& taped);
+void hold(const std::vector<SlabTerm<T>*>& terms, std::optional<Order> upto, TapedTerms<T>& taped);
 
 /// The tape of one application of the layer map, or of the field (then a single evaluation).
 template <class T>
@@ -56,10 +56,11 @@ class LayerTape final : public Tape {
   TermTape* tape(Index evaluation, Index number) { return terms[evaluation][number].tape.get(); }
 
   const Order upto;
-  LayerTrace state;                                   ///< of `apply`
-  std::vector<TapedTerms<T>> terms;                   ///< of each evaluation
-  LayerTrace direction;                               ///< second order: of the last `push` along weights
-  std::vector<std::vector<double>> seed, result_bar;  ///< second order: w of each evaluation and N of `pull`
+  LayerTrace state;                  ///< of `apply`
+  std::vector<TapedTerms<T>> terms;  ///< of each evaluation
+  LayerTrace direction;              ///< second order: of the last `push` along weights
+  /// second order: the vectors that `pull` multiplied with the transpose of each evaluation, and of each N
+  std::vector<std::vector<double>> cotangent, result_bar;
 };
 
 /// The layer map with first and second derivatives in the arithmetic T of the kernels. `theta` are the
@@ -92,8 +93,6 @@ class LayerMap {
   /// w_dot: u_bar_dot := and gradient_dot += .
   void pull_along(const Weights& theta, const Weights& theta_dot, double h, Point at, const double* w_dot,
                   double* u_bar_dot, const LayerWeights<double>& gradient_dot, LayerTape<T>& tape);
-  /// out += scale * (G(u; h) - base); `base` may be `u`.
-  void add(const Weights& theta, double h, double scale, const double* u, const double* base, double* out);
   /// v = the result of the first sub-layer.
   void apply_first(const Weights& theta, double h, const double* u, double* v) {
     apply(theta, h, u, v, nullptr, 1);

@@ -118,7 +118,7 @@ struct AttentionTape final : TermTape {
 /// chunk, and the sums over all rows of seed mix^T, [width][width], and of the seed.
 template <class T>
 struct AttentionSecondOrderTape final : TermTape {
-  /// Room for `chunks` copies of a chunk of `heads` heads and `width` channels.
+  /// Room for `chunks` copies of a chunk of `width` channels with `per_head` numbers [head][row].
   AttentionSecondOrderTape(Index chunks, const AttentionForward<T>& chunk, Index per_head, Index width)
       : value_of_all(chunks, chunk),
         adjoint(chunks, {chunk.mix, chunk.q, chunk.kv, std::vector<T>(per_head), chunk.x}),
@@ -862,7 +862,7 @@ void BackwardsAlong<T>::pull_input(Point at, Sum u_bar_dot) {
 
 template <class T>
 void Attention<T>::pull_along(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                              Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                              Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                               TermTape* tape) {
   const InPiece piece(Piece::attention);
   count(4);

@@ -65,7 +65,8 @@ class Attention final : public SlabTerm<T> {
   void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
             const LayerWeights<double>* gradient, TermTape* tape) override;
   void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
-                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
+                  Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  TermTape* tape) override;
 
   /// The kernel k itself, for output only: [sample][head][local query][global key], key by global index.
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.

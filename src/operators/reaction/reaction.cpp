@@ -437,7 +437,7 @@ void vary(const T* __restrict slope, const T* __restrict second, const T* __rest
 
 template <class T>
 void Reaction<T>::pull_along(const LayerWeights<const T>& weights, const LayerWeights<const T>& weights_dot,
-                             Point at, Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                             Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                              TermTape* tape) {
   const InPiece piece(Piece::reaction);
   count(4);

@@ -44,7 +44,8 @@ class Reaction final : public SlabTerm<T> {
   void pull(const LayerWeights<const T>& theta, const double* u, const double* w, Sum u_bar,
             const LayerWeights<double>* gradient, TermTape* tape) override;
   void pull_along(const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot, Point at,
-                  Seed w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot, TermTape* tape) override;
+                  Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
+                  TermTape* tape) override;
 
  private:
   struct Hidden;

@@ -25,7 +25,7 @@ class Field : public testing::TestWithParam<Norm> {
   const Whole u_ = random_vector(size_, 6), v_ = random_vector(size_, 7), w_ = random_vector(size_, 8);
   Whole field(FieldTermKind part, const Whole& u, double scale = 1, double before = 0) {
     Whole out(size_, before);
-    problem_.model->field({&part, 1}, at, u.data(), add_to(out.data(), scale), nullptr);
+    problem_.model->field({&part, 1}, at, scale, u.data(), out.data(), nullptr);
     return out;
   }
 };
@@ -45,9 +45,8 @@ TEST_P(Field, tangent_adjoint_and_gradient_belong_together) {
   const auto direction = random_vector(values.size(), 9);
   for (const auto part : all_field_terms) {
     Whole jv(size_, 0.0), bar(size_, 0.0), gradient(values.size(), 0.0);
-    problem_.model->push_field({&part, 1}, at, {u_.data(), v_.data()}, add_to(jv.data(), 0.7));
-    problem_.model->pull_field({&part, 1}, at, u_.data(), w_.data(), add_to(bar.data(), 0.7), gradient,
-                               nullptr);
+    problem_.model->push_field({&part, 1}, at, 0.7, {u_.data(), v_.data()}, jv.data());
+    problem_.model->pull_field({&part, 1}, at, 0.7, u_.data(), w_.data(), bar.data(), gradient, nullptr);
     EXPECT_LT(std::abs(dot(jv, w_) - dot(v_, bar)), 1e-12 * norm(jv) * norm(w_));
     constexpr double t = 1e-5;
     const auto difference = plus(field(part, plus(u_, t, v_), 0.7), -1, field(part, plus(u_, -t, v_), 0.7));
@@ -79,7 +78,7 @@ TEST_P(Field, is_the_limit_of_the_layer_map_for_every_order) {
         for (std::size_t c = 0; c < 6; ++c) u[row + c] /= std::sqrt(square);
       }
     Whole f(size_, 0.0);
-    problem.model->field(all_field_terms, at, u.data(), add_to(f.data()), nullptr);
+    problem.model->field(all_field_terms, at, 1, u.data(), f.data(), nullptr);
     const auto distance = [&](double step) {
       Whole increment(size_);
       problem.model->increment(at, step, u.data(), increment.data());

@@ -119,7 +119,7 @@ TEST(SetLinearReaction, reacts_in_proportion_to_the_state) {
   Whole r(u.size(), 0.0), expected = u;
   for (double& x : expected) x *= -2.5;
   const auto part = FieldTermKind::reaction;
-  problem.model->field({&part, 1}, {1, 0}, u.data(), add_to(r.data()), nullptr);
+  problem.model->field({&part, 1}, {1, 0}, 1, u.data(), r.data(), nullptr);
   EXPECT_LT(relative_difference(r, expected), 1e-15);
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "drivers/train/train_problem.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "tests/unit/drivers/plan.hpp"
 #include "tests/unit/io/temporary_folder.hpp"

@@ -81,7 +81,7 @@ TEST(MixedPrecisionOfTerms, rounds_in_attention_and_in_the_reaction) {
       Problem problem(MPI_COMM_WORLD, spec);
       const Whole u = random_vector(problem.context.size(), 6);
       Whole f(u.size(), 0.0);
-      problem.model->field({&part, 1}, at, u.data(), add_to(f.data()), nullptr);
+      problem.model->field({&part, 1}, at, 1, u.data(), f.data(), nullptr);
       return f;
     };
     const double difference =

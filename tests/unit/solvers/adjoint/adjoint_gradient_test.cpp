@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "tests/support/adjoint_case.hpp"
 
 namespace fluxformer {

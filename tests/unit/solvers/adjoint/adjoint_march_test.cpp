@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
-#include "model/backpropagation.hpp"
+#include "model/depth_march.hpp"
 #include "tests/support/adjoint_case.hpp"
 
 namespace fluxformer {

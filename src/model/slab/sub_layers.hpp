@@ -1,6 +1,7 @@
 #pragma once
 
-// The terms of one layer and the order in which they act: docs/model.md section 2 as a list of sub-layers.
+// The sub-layers of one layer (docs/model.md section 2): which terms act in which order, and the
+// normalisation after each.
 
 #include <array>
 #include <memory>
@@ -59,14 +60,41 @@ class SlabTerms {
   std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;
 };
 
-/// The largest and smallest kappa of a model over knots and channels.
-struct KappaRange {
-  /// Throws BadInput for a negative kappa.
-  explicit KappaRange(const Parameters& parameters);
-  double least, largest;
+/// The normalisation N after a sub-layer on a whole slab, and its derivatives. In double whatever the
+/// arithmetic T of the weights: it acts on the residual stream. Vectors are slabs; results are overwritten and
+/// overlap no input.
+template <class T>
+class SlabNorm {
+ public:
+  /// `context` is borrowed.
+  explicit SlabNorm(const SlabContext& context) : context_(context) {}
+
+  /// v = N(z); a zero row on the sphere gives NaN everywhere.
+  void apply(After after, const LayerWeights<const T>& theta, const double* z, double* v);
+  /// v_dot = N'(z) z_dot + (dN/d(gain, bias)) theta_dot; theta_dot may be null: the weights do not vary.
+  void push(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point z,
+            double* v_dot);
+  /// z_bar = N'(z)^T v_bar; gradient (if not null) += the gradient in gain and bias
+  void pull(After after, const LayerWeights<const T>& theta, const double* z, const double* v_bar,
+            double* z_bar, const LayerWeights<double>* gradient);
+  /// The derivative of `pull` along (z_dot, theta_dot, v_bar_dot): z_bar_dot := and gradient_dot += .
+  void pull_along(After after, const LayerWeights<const T>& theta, const LayerWeights<const T>& theta_dot,
+                  Point z, Cotangent v_bar, double* z_bar_dot, const LayerWeights<double>& gradient_dot);
+
+ private:
+  /// Gain and bias of a LayerNorm in double.
+  struct Loaded {
+    std::vector<double> gain, bias;
+    double eps = layer_norm_eps;
+  };
+  const Loaded& load(After after, const LayerWeights<const T>& theta, Loaded& to) const;
+  const SlabContext& context_;
+  Loaded weights_, direction_;
 };
 
 extern template class SlabTerms<float>;
 extern template class SlabTerms<double>;
+extern template class SlabNorm<float>;
+extern template class SlabNorm<double>;
 
 }  // namespace fluxformer
