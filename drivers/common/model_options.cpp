@@ -316,10 +316,7 @@ EquationSpec equation_plan(const Settings& settings) {
   spec.depth = {0, settings.count("mesh.cells")};
   spec.speed = settings.real("equation.c");
   spec.epsilon = settings.real("equation.epsilon");
-  const auto& scheme = settings.word("depth.scheme");
-  spec.scheme = scheme == "shift"    ? DepthScheme::shift
-                : scheme == "upwind" ? DepthScheme::upwind
-                                     : DepthScheme::upwind2;
+  spec.scheme = choice<DepthScheme>(settings, "depth.scheme");
   return spec;
 }
 

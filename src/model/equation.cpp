@@ -236,18 +236,6 @@ template <class... Parts>
 
 }  // namespace
 
-std::string to_word(DepthScheme scheme) {
-  switch (scheme) {
-    case DepthScheme::shift:
-      return "shift";
-    case DepthScheme::upwind:
-      return "upwind";
-    case DepthScheme::upwind2:
-      break;
-  }
-  return "upwind2";
-}
-
 Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model), spec_(spec) {
   check_combination();
   const auto depth = spec_.depth;

@@ -97,8 +97,6 @@ class ReactionTerm final : public FieldTerm {
 /// diffusion.
 int token_axes(const TokenLine& line);
 
-enum class DepthScheme { shift, upwind, upwind2 };
-
 /// The numbers of equation (1) that do not belong to the model (kappa, alpha and rho are parameters), and its
 /// discretisation.
 struct EquationSpec {
@@ -160,8 +158,5 @@ StepRates step_rates(const Equation::Terms& terms);
 /// The step limit of these terms in words, for messages: "c dt/h + 2 epsilon dt/h^2"; "" if nothing limits
 /// the step.
 std::string step_rule(const Equation::Terms& terms);
-
-/// The word of a scheme in decks: "shift", "upwind" or "upwind2".
-std::string to_word(DepthScheme scheme);
 
 }  // namespace fluxformer

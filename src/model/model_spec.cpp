@@ -40,6 +40,11 @@ struct Words<SubLayerIntegrator> {
       {{SubLayerIntegrator::euler, "euler"}, {SubLayerIntegrator::midpoint, "midpoint"}}};
 };
 template <>
+struct Words<DepthScheme> {
+  static constexpr WordList<DepthScheme, 3> list{
+      {{DepthScheme::shift, "shift"}, {DepthScheme::upwind, "upwind"}, {DepthScheme::upwind2, "upwind2"}}};
+};
+template <>
 struct Words<Activation> {
   static constexpr WordList<Activation, 3> list{
       {{Activation::gelu_erf, "gelu_erf"}, {Activation::gelu_tanh, "gelu_tanh"}, {Activation::relu, "relu"}}};
@@ -97,6 +102,7 @@ template std::string to_word(DepthVariation);
 template std::string to_word(Norm);
 template std::string to_word(SubLayerOrder);
 template std::string to_word(SubLayerIntegrator);
+template std::string to_word(DepthScheme);
 template std::string to_word(Activation);
 template std::string to_word(Kernel);
 template std::string to_word(Normalisation);
@@ -107,6 +113,7 @@ template DepthVariation from_word(const std::string&);
 template Norm from_word(const std::string&);
 template SubLayerOrder from_word(const std::string&);
 template SubLayerIntegrator from_word(const std::string&);
+template DepthScheme from_word(const std::string&);
 template Activation from_word(const std::string&);
 template Kernel from_word(const std::string&);
 template Normalisation from_word(const std::string&);

@@ -14,6 +14,8 @@ enum class ModelKind { transformer, pde };
 enum class DepthVariation { constant, linear };
 enum class Norm { pre, post, sphere, none };
 enum class SubLayerOrder { sequential, parallel, macaron };
+/// The discretisation of equation (1) through depth (model/equation.hpp).
+enum class DepthScheme { shift, upwind, upwind2 };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class SubLayerIntegrator { euler, midpoint };
 
