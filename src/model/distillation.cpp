@@ -143,7 +143,7 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
   double value = 0;
   for (Index b = 0; b < context_.samples; ++b) {
     if (weight[b] == 0) continue;
-    const Index real = context_.mask.length.empty() ? n : context_.mask.length[b];
+    const Index real = context_.real_tokens(static_cast<int>(b));
     const double share = weight[b] / (heads * real);
     Matrix x(real, d);  // N(u)
     if (settings_.layer_norm)

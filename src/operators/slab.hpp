@@ -43,6 +43,8 @@ struct SlabContext {
   TokenMask mask = {};
   const Dropout* dropout = nullptr;  ///< dropout of the model's branches, in training; null: none
 
+  /// Real tokens of a sample on the whole line.
+  int real_tokens(int sample) const { return mask.length.empty() ? line->tokens() : mask.length[sample]; }
   /// Numbers of one token: samples * width.
   Index row() const { return Index{samples} * width; }
   /// Rows of the slab: this rank's tokens * samples.

@@ -258,7 +258,7 @@ void Attention<T>::count(int passes) const {
   const auto& mask = context_.mask;
   double pairs = 0;
   for (int sample = 0; sample < context_.samples; ++sample) {
-    const int keys = mask.length.empty() ? line.tokens() : mask.length[sample];
+    const int keys = context_.real_tokens(sample);
     for (int token = 0; token < line.block().count(); ++token)
       pairs += mask.causal ? std::min(keys, line.global_index(line.rank(), token) + 1) : keys;
   }
