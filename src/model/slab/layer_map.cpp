@@ -33,7 +33,7 @@ void hold(const std::vector<SlabTerm<T>*>& terms, std::optional<Order> upto, Tap
 
 template <class T>
 std::size_t LayerTape<T>::bytes() const {
-  std::size_t total = state.bytes() + direction.bytes() + bytes_of(seed) + bytes_of(result_bar);
+  std::size_t total = state.bytes() + direction.bytes() + bytes_of(cotangent) + bytes_of(result_bar);
   for (const auto& evaluation : terms)
     for (const auto& one : evaluation) total += one.tape != nullptr ? one.tape->bytes() : 0;
   return total;
