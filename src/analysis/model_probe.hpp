@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/batch.hpp"
 #include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/model_pass.hpp"
 #include "model/readout.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 

@@ -12,7 +12,7 @@
 #include "base/mpi.hpp"
 #include "model/slab/layer_map.hpp"
 #include "model/slab/sub_layers.hpp"
-#include "operators/sphere.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 namespace {

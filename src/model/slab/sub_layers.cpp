@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/sphere.hpp"
 
 namespace fluxformer {
 namespace {
