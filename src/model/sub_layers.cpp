@@ -1,4 +1,4 @@
-#include "model/slab/sub_layers.hpp"
+#include "model/sub_layers.hpp"
 
 #include <algorithm>
 #include <limits>
