@@ -102,10 +102,10 @@ class CheckArchitecture(unittest.TestCase):
 
     def test_folders_that_need_each_other_are_found(self):
         with tempfile.TemporaryDirectory() as root:
-            below = {"src/model/slab.hpp": '#pragma once\n#include "model/layer.hpp"\n'}
+            below = {"src/model/slab/slab.hpp": '#pragma once\n#include "model/layer.hpp"\n'}
             plant(root, {**CLEAN, **below})
             self.assertEqual(violations(root), [])
-            plant(root, {"src/model/layer.cpp": '#include "model/layer.hpp"\n#include "model/slab.hpp"\n'})
+            plant(root, {"src/model/layer.cpp": '#include "model/layer.hpp"\n#include "model/slab/slab.hpp"\n'})
             (_, _, what), = violations(root)
             self.assertIn("model/layer -> model/slab -> model/layer", what)
 
