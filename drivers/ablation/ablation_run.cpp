@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer {
 

@@ -13,7 +13,7 @@
 #include "io/archive_reader.hpp"
 #include "io/digest.hpp"
 #include "io/layout.hpp"
-#include "model/model_variables.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 namespace {

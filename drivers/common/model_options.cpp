@@ -11,7 +11,7 @@
 #include "drivers/common/run_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/initialise.hpp"
-#include "operators/kernels/bfloat16_product.hpp"
+#include "operators/kernels/product.hpp"
 
 namespace fluxformer {
 namespace {
@@ -316,10 +316,7 @@ EquationSpec equation_plan(const Settings& settings) {
   spec.depth = {0, settings.count("mesh.cells")};
   spec.speed = settings.real("equation.c");
   spec.epsilon = settings.real("equation.epsilon");
-  const auto& scheme = settings.word("depth.scheme");
-  spec.scheme = scheme == "shift"    ? DepthScheme::shift
-                : scheme == "upwind" ? DepthScheme::upwind
-                                     : DepthScheme::upwind2;
+  spec.scheme = choice<DepthScheme>(settings, "depth.scheme");
   return spec;
 }
 

@@ -15,7 +15,6 @@
 #include "model/depth_march.hpp"
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
-#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {

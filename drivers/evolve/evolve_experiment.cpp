@@ -25,7 +25,7 @@
 #include "io/checkpoint.hpp"
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
-#include "model/model_variables.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 namespace {

@@ -23,7 +23,7 @@
 #include "drivers/registry.hpp"
 #include "drivers/train/train_options.hpp"
 #include "io/layout.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {

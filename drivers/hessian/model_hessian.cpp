@@ -7,7 +7,7 @@
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 
 namespace fluxformer {
 namespace {

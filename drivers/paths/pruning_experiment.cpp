@@ -13,7 +13,7 @@
 #include "drivers/compare/model_study.hpp"
 #include "drivers/paths/pruning_record.hpp"
 #include "drivers/registry.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer {
 namespace {

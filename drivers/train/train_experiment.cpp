@@ -14,7 +14,7 @@
 #include "drivers/train/train_record.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
-#include "model/model_variables.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 namespace {

@@ -9,7 +9,7 @@
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "model/distillation.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 #include "solvers/adjoint/adjoint_march.hpp"
 #include "training/trainer.hpp"
 

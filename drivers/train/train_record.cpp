@@ -14,7 +14,6 @@
 #include "io/file_names.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
-#include "model/model_variables.hpp"
 
 namespace fluxformer {
 namespace {

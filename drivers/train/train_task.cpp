@@ -10,7 +10,7 @@
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
-#include "model/model_variables.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 

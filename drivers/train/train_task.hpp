@@ -12,10 +12,10 @@
 
 #include "data/dataset.hpp"
 #include "drivers/train/train_options.hpp"
-#include "model/heads.hpp"
+#include "model/initialise.hpp"
 #include "model/model_file.hpp"
 #include "model/sample_set.hpp"
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 
 namespace fluxformer {
 

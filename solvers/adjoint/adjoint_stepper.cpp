@@ -120,9 +120,11 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
   cell_ = first + 1;
   stage_ = 0;
   taping_ = taping;
+  back_ = false;
   edit_ = &edit;
   row_ = &row;
   states_.clear();
+  ends_.clear();
   std::copy_n(u, field_.size(), WriteArray(u_).values);
   if (keeps_) {
     // PETSc refuses a second solve without an adjoint in between unless the trajectory is reset.
@@ -146,7 +148,7 @@ void AdjointStepper::march(int first, int count, double* u, bool taping, const R
     PetscInt stages = 0;
     check(TSGetStages(ts_, &stages, nullptr));
     // The last step's stages and the last state are the integrator's own, not the trajectory's.
-    const auto steps = Index{count - 1} * stages + states_.size();
+    const auto steps = Index{count - 1} * stages + states_.size() + ends_.size();
     bytes_ = steps * field_.size() * sizeof(double);
   }
 }
@@ -161,7 +163,11 @@ void AdjointStepper::require_success(const char* what) const {
 
 void AdjointStepper::after_step() {
   const bool edited = static_cast<bool>(*edit_);
-  if (edited) (*edit_)(cell_, WriteArray(u_).values);
+  if (edited) {
+    const WriteArray state(u_);
+    if (keeps_ && !method_.explicit_stages()) ends_.emplace_back(state.values, state.values + field_.size());
+    (*edit_)(cell_, state.values);
+  }
   if (*row_) (*row_)(cell_, ReadArray(u_).values);
   // show_start needs u_{i-1} of each cell i: an explicit step has it as its first stage, an implicit one
   // keeps it here.
@@ -183,7 +189,9 @@ void AdjointStepper::step_back(std::span<double> gradient) {
   stage_ = method_.transposed_stages();
   gradient_ = gradient;
   check(TSAdjointSetSteps(ts_, 1));
+  back_ = true;
   check(TSAdjointSolve(ts_));
+  back_ = false;
   require_success("the adjoint of the march through depth");
 }
 
@@ -205,6 +213,14 @@ DepthPoint AdjointStepper::point(double time) const {
   // The same bits as DepthCells::entry and exit: slightly beyond its exit a cell would use the next knots.
   const auto depth = field_.depth();
   return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
+}
+
+Vec AdjointStepper::linearisation_point(double time, Vec x) {
+  // PETSc takes the kept state after a step for the end of that step, which an edit has moved since.
+  if (!back_ || ends_.empty() || share(time) != 1) return x;
+  if (end_ == nullptr) check(VecDuplicate(u_, end_.out()));
+  std::ranges::copy(ends_[cell_ - 1 - first_], WriteArray(end_).values);
+  return end_;
 }
 
 Tape& AdjointStepper::stage_tape(int stage) {
@@ -286,7 +302,7 @@ void AdjointStepper::set_callbacks() {
       [](TS, PetscReal time, Vec x, Mat, Mat, void* context) {
         return guarded([&] {
           auto& me = *static_cast<AdjointStepper*>(context);
-          me.at_ = x;
+          me.at_ = me.linearisation_point(time, x);
           me.at_point_ = me.point(time);
           me.jacobian_->changed();
         });
@@ -322,7 +338,7 @@ void AdjointStepper::set_adjoint() {
       [](TS, PetscReal time, Vec x, Mat, void* context) {
         return guarded([&] {
           auto& me = *static_cast<AdjointStepper*>(context);
-          me.parameters_at_ = x;
+          me.parameters_at_ = me.linearisation_point(time, x);
           me.parameters_at_point_ = me.point(time);
           me.parameters_share_ = me.share(time);
           me.parameter_jacobian_->changed();

@@ -95,6 +95,8 @@ class AdjointStepper {
   void transposed_product(Vec w, Vec bar);
   void parameter_product(Vec w);
   void after_step();
+  /// The state at which the present adjoint step is linearised, where PETSc gives x.
+  Vec linearisation_point(double time, Vec x);
   void require_success(const char* what) const;
 
   MarchField& field_;
@@ -102,7 +104,7 @@ class AdjointStepper {
   bool keeps_, tapes_of_stages_;
   Tapes& tapes_;
   TSHandle ts_;
-  VecHandle u_, lambda_, no_parameters_;
+  VecHandle u_, lambda_, no_parameters_, end_;
   Vec lambda_list_ = nullptr, no_parameters_list_ = nullptr;  // PETSc keeps pointers to these
   std::unique_ptr<ShellMatrix> jacobian_, parameter_jacobian_;
   // The linearisation points of the Jacobians.
@@ -110,11 +112,12 @@ class AdjointStepper {
   DepthPoint at_point_, parameters_at_point_;
   double parameters_share_ = 0;
   int first_ = 0, count_ = 0, cell_ = 1, stage_ = 0;
-  bool taping_ = false;
+  bool taping_ = false, back_ = false;
   const RowEdit* edit_ = nullptr;
   const RowVisitor* row_ = nullptr;
   std::span<double> gradient_;
   std::vector<std::vector<double>> states_;  // implicit methods: rows first .. first + count - 1
+  std::vector<std::vector<double>> ends_;    // with an edit: where the steps ended, before it
   Index bytes_ = 0;
 };
 

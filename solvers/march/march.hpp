@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
-#include "model/model_terms.hpp"
 
 namespace fluxformer {
 

@@ -6,13 +6,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "model/batch.hpp"
 #include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
 #include "model/model_pass.hpp"
 #include "model/readout.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 
@@ -38,6 +39,9 @@ class ModelProbe {
   /// Slab context of the last batch, with length 0 for fillers, as accumulators need it.
   const SlabContext& counted() const { return counted_; }
 
+  /// Has `embed` and `forward` change the states of rows 0 .. M (ModelPass::set_edit): a source of the equation
+  /// at a depth face, or a state of another run put in (activation patching). Empty: nothing.
+  void set_edit(RowEdit edit) { pass_.set_edit(std::move(edit)); }
   /// u := the embedded batch. Its lengths hold for all following calls.
   void embed(const Batch& batch, std::vector<double>& u);
   /// Adds the gradient of the parameters of the embedding to `gradient` (flat), from the cotangent of row 0.

@@ -10,9 +10,9 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/mpi.hpp"
-#include "model/slab/layer_map.hpp"
-#include "model/slab/sub_layers.hpp"
-#include "operators/sphere.hpp"
+#include "model/layer_map.hpp"
+#include "model/sub_layers.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 namespace {

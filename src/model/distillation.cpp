@@ -1,15 +1,22 @@
 #include "model/distillation.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/mpi.hpp"
 #include "model/depth_model.hpp"
 #include "model/embedding.hpp"
+#include "operators/kernels/simd.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ConstRows = Eigen::Map<const Matrix>;
 
 /// visit(sample, place of the row's first number in a slab) over this rank's real tokens.
 template <class Visit>
@@ -74,6 +81,108 @@ void Teacher::find_squares(int last) {
   sum_over_ranks(squares_, context_.line->comm());
 }
 
+/// Distance of attention from a target, and its gradient:
+///
+///   L = sum over samples b of weight_b / (H n_b) sum over heads and queries x of KL(target(x, .) || k(x, .))
+///
+/// with H heads, KL(p || q) = sum_y p_y log(p_y / q_y), n_b the real tokens of the sample, k the dot-product
+/// soft-max kernel of attention.hpp. In double, a head at a time; the tokens are all on one rank.
+class AttentionMatch {
+ public:
+  /// Throws BadInput for another kernel or normalisation, a causal mask, and tokens spread over ranks.
+  /// `context` is borrowed; its lengths may change.
+  AttentionMatch(const SlabContext& context, const AttentionSettings& settings);
+
+  /// Returns L; `target` is [sample][head][query][key] as Attention::matrix gives it, weight_b is `weight`.
+  /// u_bar (if not null) += dL/du, gradient (then not null) += dL/d(W_Q, W_K, b_Q, b_K and the LayerNorm).
+  double add(const LayerWeights<const double>& weights, const double* target,
+             const std::vector<double>& weight, const double* u, double* u_bar,
+             const LayerWeights<double>* gradient);
+
+ private:
+  const SlabContext& context_;
+  AttentionSettings settings_;
+};
+
+namespace {
+
+/// Rows := logarithm of the soft-max of the rows, log p = logit - log sum exp(logit), from logits less their
+/// maximum.
+void log_soft_max(Matrix& logits) {
+  logits.colwise() -= logits.rowwise().maxCoeff().eval();
+  const Matrix powers = logits.array().exp();
+  for (Index r = 0; r < logits.rows(); ++r) logits.row(r).array() -= std::log(powers.row(r).sum());
+}
+
+/// sum p (log p - log_q), with 0 log 0 = 0; finite also where q is too small for a double.
+double divergence(const Matrix& p, const Matrix& log_q) {
+  return (p.array() > 0).select(p.array() * (p.array().log() - log_q.array()), 0.0).sum();
+}
+
+}  // namespace
+
+AttentionMatch::AttentionMatch(const SlabContext& context, const AttentionSettings& settings)
+    : context_(context), settings_(settings) {
+  if (settings.kernel != Kernel::dot || settings.normalisation != Normalisation::softmax ||
+      context.mask.causal)
+    throw BadInput(
+        "distill.attention: is defined for attention.kernel = dot, attention.normalisation = softmax and "
+        "attention.causal = false");
+  if (context.line->size() > 1) throw BadInput("distill.attention: needs mesh.ranks_token = 1");
+}
+
+double AttentionMatch::add(const LayerWeights<const double>& weights, const double* target,
+                           const std::vector<double>& weight, const double* u, double* u_bar,
+                           const LayerWeights<double>* gradient) {
+  const auto& theta = weights.attention;
+  const Index d = context_.width, heads = settings_.heads, channels = d / heads, n = context_.line->tokens();
+  const double scale = 1 / std::sqrt(static_cast<double>(channels));
+  const ConstRows w_qk(theta.w_qkv, 2 * d, d);
+  const Eigen::Map<const Eigen::RowVectorXd> b_qk(theta.b_qkv, 2 * d);
+  const Eigen::OuterStride<> token(context_.row());
+  double value = 0;
+  for (Index b = 0; b < context_.samples; ++b) {
+    if (weight[b] == 0) continue;
+    const Index real = context_.real_tokens(static_cast<int>(b));
+    const double share = weight[b] / (heads * real);
+    Matrix x(real, d);  // N(u)
+    if (settings_.layer_norm)
+      layer_norm<double>(u + b * d, context_.row(), real, d, theta.eps, theta.gain, theta.bias, x.data(), d);
+    else
+      x = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(u + b * d, real, d, token);
+    Matrix qk = x * w_qk.transpose();
+    qk.rowwise() += b_qk;
+    Matrix qk_bar(real, 2 * d);
+    for (Index head = 0; head < heads; ++head) {
+      const auto q = qk.middleCols(head * channels, channels);
+      const auto k = qk.middleCols(d + head * channels, channels);
+      Matrix log_p = scale * q * k.transpose();
+      log_soft_max(log_p);
+      const Matrix wanted = ConstRows(target + (b * heads + head) * n * n, n, n).topLeftCorner(real, real);
+      value += share * divergence(wanted, log_p);
+      if (u_bar == nullptr) continue;
+      // The derivative of KL(target || p) in the logits of a row is p - target.
+      const Matrix p = log_p.array().exp();
+      const Matrix logits_bar = share * scale * (p - wanted);
+      qk_bar.middleCols(head * channels, channels).noalias() = logits_bar * k;
+      qk_bar.middleCols(d + head * channels, channels).noalias() = logits_bar.transpose() * q;
+    }
+    if (u_bar == nullptr) continue;
+    // q, k = W_{Q,K} N(u) + b_{Q,K}
+    const auto& to = gradient->attention;
+    Eigen::Map<Matrix>(to.w_qkv, 2 * d, d).noalias() += qk_bar.transpose() * x;
+    // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    simd::add_rows(qk_bar.data(), real, 2 * d, to.b_qkv);
+    const Matrix x_bar = qk_bar * w_qk;
+    if (settings_.layer_norm)
+      layer_norm_adjoint<double>(u + b * d, context_.row(), x_bar.data(), d, real, d, theta.eps, theta.gain,
+                                 1.0, u_bar + b * d, to.gain, to.bias);
+    else
+      Eigen::Map<Matrix, 0, Eigen::OuterStride<>>(u_bar + b * d, real, d, token) += x_bar;
+  }
+  return value;
+}
+
 Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
                            DepthCells depth, Weights weights, DepthRange cells)
     : teacher_(teacher),
@@ -105,6 +214,8 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
         "distill.attention: the teacher's attention has a different kernel, normalisation or mask");
   match_ = std::make_unique<AttentionMatch>(context, mine.attention);
 }
+
+Distillation::~Distillation() = default;
 
 double Distillation::add(int row, const Batch& batch, const double* u, double* u_bar,
                          std::span<double> gradient) {

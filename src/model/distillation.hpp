@@ -14,7 +14,6 @@
 #include "model/depth_model.hpp"
 #include "model/depth_weights.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "operators/attention/attention_match.hpp"
 
 namespace fluxformer {
 
@@ -45,6 +44,8 @@ class Teacher {
   std::vector<double> squares_;  // [layer][sample]
 };
 
+class AttentionMatch;
+
 /// Both terms of the distillation as a loss at intermediate depths, with its gradient.
 class Distillation final : public DepthLoss {
  public:
@@ -61,6 +62,7 @@ class Distillation final : public DepthLoss {
   Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
                Weights weights)
       : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
+  ~Distillation() override;
 
   void begin(const Batch& batch) override {
     teacher_.observe(batch, weights_.attention > 0, last_layer_);

@@ -3,11 +3,226 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
 #include "operators/depth_terms.hpp"
 
 namespace fluxformer {
+
+LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
+    : model_(model), depth_(depth), speed_(speed) {
+  if (!(speed > 0)) throw BadInput("equation.c must be > 0 for depth.scheme = shift");
+}
+
+void LayerTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  work_.resize(u.slab);
+  // out_i += (c/h_i) (G_i(u_{i-1}; h_i/c) - u_i)
+  for (int i = cells.begin; i < cells.end; ++i) {
+    model_.map(point(i), step(i), u.at(i - 1), work_.data(), nullptr);
+    add_relaxation(rate(i), u.at(i), out.at(i));
+  }
+}
+
+void LayerTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                            const Column<double>& out) {
+  work_.resize(u.slab);
+  // out_i += (c/h_i) (G' v_{i-1} - v_i)
+  for (int i = cells.begin; i < cells.end; ++i) {
+    model_.push(point(i), step(i), {u.at(i - 1), v.at(i - 1)}, {}, work_.data(), nullptr);
+    add_relaxation(rate(i), v.at(i), out.at(i));
+  }
+}
+
+void LayerTerm::add_relaxation(double rate, const double* here, double* out) const {
+  for (Index j = 0; j < std::ssize(work_); ++j) out[j] += rate * (work_[j] - here[j]);
+}
+
+void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                            const Column<double>& u_bar, std::span<double> parameters) {
+  work_.resize(u.slab);
+  bar_.resize(u.slab);
+  // u_bar_{i-1} += (c/h_i) G'^T w_i,  u_bar_i -= (c/h_i) w_i
+  for (int i = cells.begin; i < cells.end; ++i) {
+    const double* const from = w.at(i);
+    double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
+    for (Index j = 0; j < u.slab; ++j) {
+      work_[j] = rate(i) * from[j];
+      here[j] -= work_[j];
+    }
+    model_.pull(point(i), step(i), u.at(i - 1), work_.data(), bar_.data(), parameters, nullptr, Order::first);
+    for (Index j = 0; j < u.slab; ++j) below[j] += bar_[j];
+  }
+}
+
+std::optional<StepLimit> LayerTerm::step_limit() const {
+  // Each row relaxes to G_i(u_{i-1}) at the rate c/h.
+  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.spacing(), "c dt/h"};
+}
+
+void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
+  // out_i += kappa Lap u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.field({&part_, 1}, point(i), 1, u.at(i), out.at(i), nullptr);
+}
+
+void FieldTerm::add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
+                            const Column<double>& out) {
+  // out_i += (dF_i/du) v_i for this part of F_i
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.push_field({&part_, 1}, point(i), 1, {u.at(i), v.at(i)}, out.at(i));
+}
+
+void FieldTerm::add_adjoint(const Column<const double>& u, const Column<const double>& w, CellRange cells,
+                            const Column<double>& u_bar, std::span<double> parameters) {
+  // u_bar_i += (dF_i/du)^T w_i and parameters += (dF_i/dtheta)^T w_i for this part of F_i
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.pull_field({&part_, 1}, point(i), 1, u.at(i), w.at(i), u_bar.at(i), parameters, nullptr);
+}
+
+int token_axes(const TokenLine& line) {
+  // `axes` in the step limits of docs/model.md, section 3
+  return std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
+}
+
+std::optional<StepLimit> TokenDiffusionTerm::step_limit() const {
+  const double kappa = model_.largest_kappa();
+  if (kappa == 0) return std::nullopt;
+  const int axes = token_axes(*model_.context().line);
+  // The Laplacian has eigenvalues down to -4 per axis: stable while 2 kappa dt axes <= 1.
+  return StepLimit{StepLimit::Kind::diffusion, 2 * kappa * axes, "2 kappa dt * " + std::to_string(axes)};
+}
+
+void TokenDiffusionTerm::add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const {
+  for (int i = cells.begin; i < cells.end; ++i)
+    model_.add_diffusion_diagonal(point(i), scale, diagonal.at(i));
+}
+
+// How the model's terms are written: coefficients, sub-layers and the place of normalisation.
+
+namespace {
+
+constexpr std::string_view laplacian_text = "Lap: Laplacian over tokens";
+constexpr std::string_view reaction_text = "R: feed-forward network";
+
+std::string_view attention_text(const ModelSpec& spec) {
+  return spec.attention.normalisation == Normalisation::linear
+             ? "A: self-attention over the tokens, linear (no soft-max)"
+             : "A: self-attention over the tokens";
+}
+
+std::string kappa_text(const EquationCoefficients& of) {
+  const auto least = value_text("kappa", of.least_kappa), largest = value_text("kappa", of.largest_kappa);
+  return least == largest ? least : least + " .. " + largest.substr(std::string("kappa = ").size());
+}
+
+/// The text on the normalisation of the input of attention and reaction (pre) or of the state after each
+/// sub-layer; "" without one.
+std::string_view normalisation_text(Norm norm) {
+  switch (norm) {
+    case Norm::pre:
+    case Norm::post:
+      return "N: LayerNorm over channels";
+    case Norm::sphere:
+      return "P: projection to the unit sphere";
+    case Norm::none:
+      break;
+  }
+  return "";
+}
+
+/// The argument of attention and reaction: "N(u)" if they normalise it, else "u".
+std::string inside(const ModelSpec& spec, const std::string& u) {
+  return spec.norm == Norm::pre ? "N(" + u + ")" : u;
+}
+
+/// "alpha A(N(u))", with the token diffusion before it, if there is any.
+std::string mixing(const ModelSpec& spec, bool diffusion, const std::string& u) {
+  return (diffusion ? "kappa Lap " + u + " + " : "") + "alpha A(" + inside(spec, u) + ")";
+}
+
+std::string reaction(const ModelSpec& spec, const std::string& u) {
+  return "rho R(" + inside(spec, u) + ")";
+}
+
+/// One sub-layer: "v = u + h (one + other)", normalised afterwards where the model does.
+std::string sub_layer(const ModelSpec& spec, const std::string& to, const std::string& from,
+                      const std::string& step, const std::string& flow) {
+  const bool several = flow.find(" + ") != std::string::npos;
+  const std::string change = step + " " + (several ? "(" + flow + ")" : flow);
+  const std::string sum = spec.residual ? from + " + " + change : change;
+  const bool post = spec.norm == Norm::post, sphere = spec.norm == Norm::sphere;
+  return to + " = " + (post ? "N(" + sum + ")" : sphere ? "P(" + sum + ")" : sum);
+}
+
+std::string layer_map_text(const ModelSpec& spec, bool diffusion) {
+  // The lines of G in docs/model.md, section 2: the state after each sub-layer is u, v, w, and G at the end.
+  std::string text = "G(u; h): ";
+  switch (spec.order) {
+    case SubLayerOrder::sequential:
+      text += sub_layer(spec, "v", "u", "h", mixing(spec, diffusion, "u")) + ", " +
+              sub_layer(spec, "G", "v", "h", reaction(spec, "v"));
+      break;
+    case SubLayerOrder::parallel:
+      text += sub_layer(spec, "G", "u", "h", mixing(spec, diffusion, "u") + " + " + reaction(spec, "u"));
+      break;
+    case SubLayerOrder::macaron:
+      text += sub_layer(spec, "v", "u", "h/2", reaction(spec, "u")) + ", " +
+              sub_layer(spec, "w", "v", "h", mixing(spec, diffusion, "v")) + ", " +
+              sub_layer(spec, "G", "w", "h/2", reaction(spec, "w"));
+      break;
+  }
+  return text + (spec.subflow == SubLayerIntegrator::midpoint ? ", each by the midpoint rule" : "");
+}
+
+/// "alpha A_i(N(u_i))"; on the sphere projected to the tangent space.
+TermText field_text(const ModelSpec& spec, const std::string& factor, const std::string& name, double value,
+                    std::string_view meaning) {
+  const bool sphere = spec.norm == Norm::sphere;
+  const std::string part = factor + " " + name + "_i(" + inside(spec, "u_i") + ")";
+  TermText text{sphere ? "P_i " + part : part, {value_text(factor, value)}};
+  text.definitions.emplace_back(meaning);
+  if (sphere) text.definitions.emplace_back("P_i: projection to the tangent space of the sphere at u_i");
+  if (spec.norm == Norm::pre) text.definitions.emplace_back(normalisation_text(spec.norm));
+  return text;
+}
+
+}  // namespace
+
+TermText LayerTerm::text() const {
+  const auto& spec = model_.spec();
+  const auto of = model_.coefficients();
+  const bool diffusion = of.largest_kappa > 0;
+  TermText text{"(c/h)(G_i(u_{i-1}; h/c) - u_i)",
+                {value_text("c", speed_), value_text("h", depth_.spacing())},
+                {layer_map_text(spec, diffusion)}};
+  if (diffusion) {
+    text.values.push_back(kappa_text(of));
+    text.definitions.emplace_back(laplacian_text);
+  }
+  text.values.push_back(value_text("alpha", of.alpha));
+  text.values.push_back(value_text("rho", of.rho));
+  for (const auto line : {attention_text(spec), reaction_text}) text.definitions.emplace_back(line);
+  const auto normalisation = normalisation_text(spec.norm);
+  if (!normalisation.empty()) text.definitions.emplace_back(normalisation);
+  return text;
+}
+
+TermText TokenDiffusionTerm::text() const {
+  TermText text{"kappa Lap u_i", {kappa_text(model_.coefficients())}};
+  text.definitions.emplace_back(laplacian_text);
+  return text;
+}
+
+TermText AttentionTerm::text() const {
+  return field_text(model_.spec(), "alpha", "A", model_.coefficients().alpha, attention_text(model_.spec()));
+}
+
+TermText ReactionTerm::text() const {
+  return field_text(model_.spec(), "rho", "R", model_.coefficients().rho, reaction_text);
+}
+
 namespace {
 
 constexpr double round_off = 1e-12;  // limits are inclusive: dt = h/c itself is stable
@@ -20,18 +235,6 @@ template <class... Parts>
 }
 
 }  // namespace
-
-std::string to_word(DepthScheme scheme) {
-  switch (scheme) {
-    case DepthScheme::shift:
-      return "shift";
-    case DepthScheme::upwind:
-      return "upwind";
-    case DepthScheme::upwind2:
-      break;
-  }
-  return "upwind2";
-}
 
 Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model), spec_(spec) {
   check_combination();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "model/batch.hpp"
 #include "model/model_pass.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 

@@ -12,7 +12,7 @@
 #include "base/random.hpp"
 #include "base/vector_arrays.hpp"
 #include "model/embedding.hpp"
-#include "operators/sphere.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 namespace {

@@ -1,18 +1,19 @@
 #include "model/initialise.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/random.hpp"
 
 namespace fluxformer {
 namespace {
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 void fill(Parameters& parameters, const std::string& name, double value) {
   for (const auto& view : parameters.layout.views())
@@ -56,7 +57,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
       // U(-a, a), a = sqrt(6 / (rows + columns))
       const double bound = std::sqrt(6.0 / (view.shape[0] + view.shape[1]));
       for (Index j = 0, count = view.size(); j < count; ++j) w[j] = stream.uniform(j, -bound, bound);
-    } else if (ends_with(view.name, "gain")) {
+    } else if (view.name.ends_with("gain")) {
       // Gains are 1. Biases stay 0; the coefficients follow below.
       std::fill_n(w, view.size(), 1.0);
     }
@@ -67,7 +68,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
 void initialise_scaled_identity(Parameters& parameters, double query_key, double value) {
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   for (const auto& view : parameters.layout.views())
-    if (ends_with(view.name, "gain")) std::fill_n(parameters.values.begin() + view.offset, view.size(), 1.0);
+    if (view.name.ends_with("gain")) std::fill_n(parameters.values.begin() + view.offset, view.size(), 1.0);
   // Logits are query_key^2 x . y / sqrt(d_h) over the channels of a head: beta x . y for query_key =
   // sqrt(beta) d_h^(1/4) (docs/model.md, section 1).
   set_identity(parameters, "W_Q", query_key);
@@ -77,25 +78,94 @@ void initialise_scaled_identity(Parameters& parameters, double query_key, double
   set_coefficients(parameters, 0.0, 1.0, 0.0);
 }
 
-void set_linear_reaction(Parameters& parameters, double rate) {
-  const auto& spec = parameters.spec;
-  if (spec.activation != Activation::relu || spec.ffn < 2 * spec.width)
-    throw BadInput("a linear reaction needs model.activation = relu and model.ffn >= 2 model.width");
-  const Index d = spec.width, f = spec.ffn;
-  for (int knot = parameters.layout.first_knot(); knot <= parameters.layout.last_knot(); ++knot) {
-    const auto group = "layers/" + std::to_string(knot + 1) + "/";
-    const auto w_1 = parameters.view(group + "W_1"), w_2 = parameters.view(group + "W_2");
-    std::fill(w_1.begin(), w_1.end(), 0.0);
-    std::fill(w_2.begin(), w_2.end(), 0.0);
-    // Hidden unit 2j is relu(x_j), unit 2j + 1 is relu(-x_j); rate times their difference is rate x_j.
-    for (Index j = 0; j < d; ++j) {
-      w_1[2 * j * d + j] = 1;
-      w_1[(2 * j + 1) * d + j] = -1;
-      w_2[j * f + 2 * j] = rate;
-      w_2[j * f + 2 * j + 1] = -rate;
-    }
+namespace {
+
+/// "embedding", "layers", ...: groups, with all layers as one.
+std::string group_of(const ParameterView& view) {
+  return view.group.substr(0, view.group.find('/'));
+}
+
+std::string size_text(const std::vector<int>& shape) {
+  std::string text;
+  for (const int extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text;
+}
+
+/// The fate of an array in a new model.
+enum class Fate { kept, fresh, left };
+
+/// Lists groups whose arrays all have one fate by their names, and else the arrays. An array of another size
+/// than before is new; it is not listed among those left out, too.
+class FateLists {
+ public:
+  void add(const ParameterView& view, Fate fate, const std::string& note = "") {
+    if (view.group == "equation") return;
+    auto& group = groups_[group_of(view)];
+    group.arrays[static_cast<std::size_t>(fate)].insert(view.path() + note);
+    group.by_array = group.by_array || !note.empty();
   }
-  parameters.values[parameters.layout.rho()] = 1;
+  std::string text(Fate fate) const {
+    std::string text;
+    const auto append = [&](const std::string& name) { text += (text.empty() ? "" : ", ") + name; };
+    for (const auto& [name, group] : groups_) {
+      const auto& arrays = group.arrays[static_cast<std::size_t>(fate)];
+      const auto fates = std::ranges::count_if(group.arrays, [](const auto& some) { return !some.empty(); });
+      if (arrays.empty()) continue;
+      if (fates == 1 && !group.by_array)
+        append(name);
+      else
+        std::ranges::for_each(arrays, append);
+    }
+    return text.empty() ? "nothing" : text;
+  }
+
+ private:
+  struct Group {
+    std::array<std::set<std::string>, 3> arrays;  ///< by their fate
+    bool by_array = false;                        ///< some array has a note
+  };
+  std::map<std::string, Group> groups_;
+};
+
+bool same(const ParameterLayout& a, const ParameterLayout& b, const ParameterView& view) {
+  return a.has(view.path()) && b.has(view.path()) && a.at(view.path()).shape == b.at(view.path()).shape;
+}
+
+}  // namespace
+
+AdaptedModel with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed) {
+  ModelSpec spec = from.spec;
+  spec.final_norm = from.spec.has_final_norm();
+  spec.classes = classes;
+  if (classes == 0) spec.head_transform = {};
+  if (word_head.present != spec.word_head.present) spec.word_head = word_head;
+  AdaptedModel made{Parameters(spec, from.layout.share()), ""};
+  auto& to = made.parameters;
+  // All arrays are drawn first; those that are kept are then copied over them.
+  initialise_standard(to, seed, 0, 1, 1);
+  FateLists lists;
+  bool changed = false;
+  const ParameterLayout before(from.spec), after(spec);  // of the whole models
+  for (const auto& view : after.views()) {
+    const bool keep = same(before, after, view);
+    changed = changed || !keep;
+    const bool resized = !keep && before.has(view.path());
+    lists.add(view, keep ? Fate::kept : Fate::fresh,
+              resized ? " (" + size_text(view.shape) + " instead of " +
+                            size_text(before.at(view.path()).shape) + ")"
+                      : "");
+    if (keep && to.layout.has(view.path()))
+      std::ranges::copy(from.view(view.path()), to.view(view.path()).begin());
+  }
+  for (const auto& view : before.views()) {
+    if (after.has(view.path())) continue;
+    changed = true;
+    lists.add(view, Fate::left);
+  }
+  if (changed)
+    made.report = "kept: " + lists.text(Fate::kept) + "; new: " + lists.text(Fate::fresh) +
+                  "; left out: " + lists.text(Fate::left);
+  return made;
 }
 
 }  // namespace fluxformer

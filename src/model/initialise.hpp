@@ -1,8 +1,9 @@
 #pragma once
 
-// Initial weights of a model.
+// Initial weights of a new model, and of a trained one that is adapted to another task by other heads.
 
 #include <cstdint>
+#include <string>
 
 #include "model/parameters.hpp"
 
@@ -18,9 +19,19 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
 /// W_O = I, all biases 0, gains 1, no reaction (W_1 = W_2 = 0), kappa = 0, alpha = 1, rho = 0.
 void initialise_scaled_identity(Parameters& parameters, double query_key, double value);
 
-/// Weights of the reaction for which R(x) = rate * x exactly, by pairs of ReLUs: relu(x) - relu(-x) = x. Sets
-/// rho = 1. For tests that need a known field. Throws BadInput unless the activation is ReLU and ffn >= 2
-/// width.
-void set_linear_reaction(Parameters& parameters, double rate);
+/// A model adapted to another task, and a report of what became of the arrays of the model it was made from.
+struct AdaptedModel {
+  Parameters parameters;
+  /// "kept: ...; new: ...; left out: ...": groups of arrays, and the arrays by name where a group is only kept
+  /// in part or an array has another size ("head/W (2 x 8 instead of 1 x 8)", which is new); "" if all arrays
+  /// were kept.
+  std::string report;
+};
+
+/// The model `from` with `classes` outputs of a classifier (0: none) and with or without a word head. Arrays
+/// of the same name and shape are kept; new ones are initialised as by initialise_standard with `seed`. If a
+/// word head is wanted and `from` has one, it stays as it is: `word_head` then does not decide its matrix and
+/// what is in front of it.
+AdaptedModel with_heads(const Parameters& from, int classes, const WordHead& word_head, std::uint64_t seed);
 
 }  // namespace fluxformer

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "model/batch.hpp"
 #include "model/depth_march.hpp"
+#include "model/sample_set.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <span>
 
-#include "model/batch.hpp"
 #include "model/depth_march.hpp"
 #include "model/embedding.hpp"
+#include "model/sample_set.hpp"
 #include "model/tasks/task.hpp"
 #include "operators/dropout.hpp"
 

@@ -40,6 +40,11 @@ struct Words<SubLayerIntegrator> {
       {{SubLayerIntegrator::euler, "euler"}, {SubLayerIntegrator::midpoint, "midpoint"}}};
 };
 template <>
+struct Words<DepthScheme> {
+  static constexpr WordList<DepthScheme, 3> list{
+      {{DepthScheme::shift, "shift"}, {DepthScheme::upwind, "upwind"}, {DepthScheme::upwind2, "upwind2"}}};
+};
+template <>
 struct Words<Activation> {
   static constexpr WordList<Activation, 3> list{
       {{Activation::gelu_erf, "gelu_erf"}, {Activation::gelu_tanh, "gelu_tanh"}, {Activation::relu, "relu"}}};
@@ -69,18 +74,18 @@ struct Words<HeadActivation> {
                                                      {HeadActivation::gelu_tanh, "gelu_tanh"}}};
 };
 
-template <class E>
-std::string word_of(E value) {
-  for (const auto& [known, word] : Words<E>::list)
-    if (known == value) return word;
-  return "?";
-}
-
 void require(bool ok, const std::string& why) {
   if (!ok) throw BadInput(why);
 }
 
 }  // namespace
+
+template <class E>
+std::string to_word(E value) {
+  for (const auto& [known, word] : Words<E>::list)
+    if (known == value) return word;
+  return "?";
+}
 
 template <class E>
 E from_word(const std::string& word) {
@@ -91,47 +96,29 @@ E from_word(const std::string& word) {
   }
   throw BadInput("'" + word + "' is not one of: " + allowed);
 }
+
+template std::string to_word(ModelKind);
+template std::string to_word(DepthVariation);
+template std::string to_word(Norm);
+template std::string to_word(SubLayerOrder);
+template std::string to_word(SubLayerIntegrator);
+template std::string to_word(DepthScheme);
+template std::string to_word(Activation);
+template std::string to_word(Kernel);
+template std::string to_word(Normalisation);
+template std::string to_word(Pooling);
+template std::string to_word(HeadActivation);
 template ModelKind from_word(const std::string&);
 template DepthVariation from_word(const std::string&);
 template Norm from_word(const std::string&);
 template SubLayerOrder from_word(const std::string&);
 template SubLayerIntegrator from_word(const std::string&);
+template DepthScheme from_word(const std::string&);
 template Activation from_word(const std::string&);
 template Kernel from_word(const std::string&);
 template Normalisation from_word(const std::string&);
 template Pooling from_word(const std::string&);
 template HeadActivation from_word(const std::string&);
-
-std::string to_word(ModelKind value) {
-  return word_of(value);
-}
-std::string to_word(DepthVariation value) {
-  return word_of(value);
-}
-std::string to_word(Norm value) {
-  return word_of(value);
-}
-std::string to_word(SubLayerOrder value) {
-  return word_of(value);
-}
-std::string to_word(SubLayerIntegrator value) {
-  return word_of(value);
-}
-std::string to_word(Activation value) {
-  return word_of(value);
-}
-std::string to_word(Kernel value) {
-  return word_of(value);
-}
-std::string to_word(Normalisation value) {
-  return word_of(value);
-}
-std::string to_word(Pooling value) {
-  return word_of(value);
-}
-std::string to_word(HeadActivation value) {
-  return word_of(value);
-}
 
 void ModelSpec::validate() const {
   require(attention.heads >= 1 && width % attention.heads == 0,

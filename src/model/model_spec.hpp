@@ -14,6 +14,8 @@ enum class ModelKind { transformer, pde };
 enum class DepthVariation { constant, linear };
 enum class Norm { pre, post, sphere, none };
 enum class SubLayerOrder { sequential, parallel, macaron };
+/// The discretisation of equation (1) through depth (model/equation.hpp).
+enum class DepthScheme { shift, upwind, upwind2 };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class SubLayerIntegrator { euler, midpoint };
 
@@ -89,18 +91,11 @@ struct InputShape {
   bool any() const { return features > 0 || vocabulary > 0; }
 };
 
-/// The word of a value in decks and model files.
-std::string to_word(ModelKind);
-std::string to_word(DepthVariation);
-std::string to_word(Norm);
-std::string to_word(SubLayerOrder);
-std::string to_word(SubLayerIntegrator);
-std::string to_word(Activation);
-std::string to_word(Kernel);
-std::string to_word(Normalisation);
-std::string to_word(Pooling);
-std::string to_word(HeadActivation);
-/// The inverse of `to_word` for E, one of the enumerations above. Throws BadInput for an unknown word.
+/// The word of a value in decks and model files, for the enumerations above, Activation, Kernel and
+/// Normalisation.
+template <class E>
+std::string to_word(E value);
+/// The inverse of `to_word`. Throws BadInput for an unknown word.
 template <class E>
 E from_word(const std::string& word);
 

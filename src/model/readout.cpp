@@ -8,14 +8,9 @@
 namespace fluxformer {
 namespace {
 
-int length(const SlabContext& context, int sample) {
-  const auto& mask = context.mask.length;
-  return mask.empty() ? context.line->tokens() : mask[sample];
-}
-
 /// True if a classifier sees this token (global index).
 bool seen(Pooling pooling, const SlabContext& context, int sample, int token) {
-  const int real = length(context, sample);
+  const int real = context.real_tokens(sample);
   if (pooling == Pooling::mean) return token < real;
   return token == (pooling == Pooling::first ? 0 : real - 1);
 }
@@ -37,7 +32,7 @@ void over_seen_rows(Pooling pooling, const SlabContext& context, Body&& body) {
 /// The divisor of the sum over the rows that the classifier sees: 1, or the number of real tokens for the
 /// mean.
 double divisor(Pooling pooling, const SlabContext& context, int sample) {
-  return pooling == Pooling::mean ? length(context, sample) : 1;
+  return pooling == Pooling::mean ? context.real_tokens(sample) : 1;
 }
 
 }  // namespace

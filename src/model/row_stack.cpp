@@ -200,6 +200,10 @@ class ActivationStage final : public RowStage {
   int width_;
 };
 
+std::size_t size_of(int rows, int width) {
+  return Index{rows} * width;
+}
+
 }  // namespace
 
 std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& prefix) {
@@ -211,21 +215,7 @@ std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::
   return std::make_unique<DenseStage>(layout.at(matrix), layout.at(bias));
 }
 
-std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width) {
-  if (activation == HeadActivation::none) return nullptr;
-  return std::make_unique<ActivationStage>(activation, width);
-}
-
-namespace {
-
-std::size_t size_of(int rows, int width) {
-  return Index{rows} * width;
-}
-
-}  // namespace
-
 void RowStack::add(std::unique_ptr<RowStage> stage) {
-  if (stage == nullptr) return;
   out_ = stage->out();
   stages_.push_back(std::move(stage));
 }
@@ -234,7 +224,8 @@ void RowStack::add(const HeadTransform& transform, const std::string& group) {
   if (!transform.present) return;
   // g = N(act(T p + t)), of which act and N may be missing (docs/model.md, section 7)
   add(dense_stage(parameters_.layout, group + "/transform_W", group + "/transform_b"));
-  add(activation_stage(transform.activation, out_));
+  if (transform.activation != HeadActivation::none)
+    add(std::make_unique<ActivationStage>(transform.activation, out_));
   if (transform.norm) add(norm_stage(parameters_.spec, group + "/norm_"));
 }
 

@@ -48,8 +48,6 @@ std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& p
 /// The dense map W x + b; `matrix` (out x in) and `bias` are paths.
 std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
                                       const std::string& bias);
-/// The activation, entry by entry, on rows of `width` numbers. Null for HeadActivation::none.
-std::unique_ptr<RowStage> activation_stage(HeadActivation activation, int width);
 
 /// The tape of a RowStack for one set of rows.
 struct RowTape {
@@ -68,13 +66,12 @@ class RowStack {
  public:
   /// `parameters` is borrowed; `width` is the number of entries of a row of x.
   RowStack(const Parameters& parameters, int width) : parameters_(parameters), in_(width), out_(width) {}
-  /// Appends a stage; null is left out.
+  /// Appends a stage.
   void add(std::unique_ptr<RowStage> stage);
   /// Appends the dense map in front of a head, if there is one; `group` is the group of its arrays.
   void add(const HeadTransform& transform, const std::string& group);
 
   bool empty() const { return stages_.empty(); }
-  int out() const { return out_; }
 
   /// y := the composition at x; keeps the input of every stage on the tape.
   void forward(int rows, const double* x, double* y, RowTape& tape) const;

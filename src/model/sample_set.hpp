@@ -1,6 +1,7 @@
 #pragma once
 
-// The samples that a training or an analysis loops over: some members of a data set, shared by ranks.
+// The samples that a training or an analysis loops over: some members of a data set, shared by ranks, and the
+// batches of them that one token line of ranks holds at a time.
 
 #include <mpi.h>
 
@@ -11,10 +12,35 @@
 #include "base/index.hpp"
 #include "data/dataset.hpp"
 #include "mesh/token_line.hpp"
-#include "model/batch.hpp"
 #include "model/model_spec.hpp"
 
 namespace fluxformer {
+
+/// A token whose word the model has to guess. Batch::input may hold another word there, such as the mask.
+struct MaskedWord {
+  int sample;     ///< slot of the sample in the batch
+  int token;      ///< global index of the token
+  int word;       ///< index of the right word
+  double weight;  ///< weight in the loss
+};
+
+/// A batch of samples. Every rank of a token line holds the same one, with all tokens of the line.
+struct Batch {
+  std::vector<double> input;            ///< [sample][global token][spec.input_size()]
+  std::vector<int> length;              ///< real tokens of each sample; empty: all are real
+  std::vector<int> label;               ///< class of each sample
+  std::vector<double> weight;           ///< weight of each sample in the loss; 0 for padding of the batch
+  std::vector<long> key = {};           ///< key of the random draws of each sample
+  std::vector<MaskedWord> masked = {};  ///< masked words; empty unless the model guesses words
+};
+
+/// A batch with room for `capacity` samples of `data`, all of weight 0.
+Batch empty_batch(const data::Dataset& data, int capacity);
+/// Copies label, length, weight and key of sample `index` of `data` into a slot; the tokens are left as they
+/// are.
+void put_sample(const data::Dataset& data, Index index, long key, double weight, Index slot, Batch& batch);
+/// The tokens of the sample in a slot, [token][feature].
+double* tokens_of(Batch& batch, Index slot);
 
 /// One of the groups of ranks that share the samples among them: a token line of ranks, which sees whole
 /// samples.

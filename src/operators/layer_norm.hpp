@@ -1,7 +1,9 @@
 #pragma once
 
-// LayerNorm over channels, row by row (Ba et al. 2016), and its derivatives. Means are over the channels of a
-// row.
+// Normalisations of rows over their channels, and their derivatives: LayerNorm (Ba et al. 2016), and the
+// projection to the unit sphere.
+//
+// LayerNorm, where means are over the channels of a row:
 //
 //   y = gain z + bias      z = (x - mean(x)) / sigma,   sigma = sqrt(mean((x - mean(x))^2) + eps)
 //
@@ -16,6 +18,10 @@
 //
 // Rows of the state are double, `x_stride` apart; rows of T are `y_stride` or `w_stride` apart. Arithmetic is
 // in T.
+//
+// The sphere, y = x / |x|, where all rows are contiguous, in double:
+//
+//   J v = (v - y (y . v)) / |x|        symmetric, so that J^T w is the same
 
 #include "base/index.hpp"
 
@@ -63,5 +69,15 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_st
                                 const T* w_dot, Index w_stride, Index rows, Index width, double eps,
                                 const T* gain, const T* gain_dot, double scale, const double* base,
                                 double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot);
+
+/// x := x / |x|. Returns false if a row is zero (that row stays zero).
+bool project_to_sphere(double* x, Index rows, Index width);
+/// v := J v at x, which is J^T v too.
+void sphere_tangent(const double* x, double* v, Index rows, Index width);
+/// v := v - y (y . v): the projection to the tangent space at x.
+void project_to_tangent(const double* x, double* v, Index rows, Index width);
+/// x_bar_dot := the tangent of x_bar = J^T w along x_dot and w_dot.
+void sphere_adjoint_tangent(const double* x, const double* x_dot, const double* w, const double* w_dot,
+                            Index rows, Index width, double* x_bar_dot);
 
 }  // namespace fluxformer

@@ -1,14 +1,20 @@
 #pragma once
 
-// The state of one depth cell on one rank, and what all operators on it share.
+// The state of one depth cell on one rank, what all operators on it share, and the weights that they read.
 //
 // A slab is [token][sample][channel], row-major, in double: token over the rank's TokenBlock. Row r of the
 // (tokens * samples) x width matrix is token r / samples of sample r % samples.
+//
+// Weights are views of the parameters of one layer (or of one depth of the PDE model), whose memory belongs
+// to the model. P is `const float` or `const double` (weights in the arithmetic of the kernels) or `double`
+// (gradients). Matrices are row-major [out][in], as in y = W x + b and as PyTorch stores them.
 
+#include <type_traits>
 #include <vector>
 
 #include "base/index.hpp"
 #include "mesh/token_line.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 
@@ -37,12 +43,61 @@ struct SlabContext {
   TokenMask mask = {};
   const Dropout* dropout = nullptr;  ///< dropout of the model's branches, in training; null: none
 
+  /// Real tokens of a sample on the whole line.
+  int real_tokens(int sample) const { return mask.length.empty() ? line->tokens() : mask.length[sample]; }
   /// Numbers of one token: samples * width.
   Index row() const { return Index{samples} * width; }
   /// Rows of the slab: this rank's tokens * samples.
   int rows() const { return line->block().count() * samples; }
   /// Numbers of the slab: rows * width.
   Index size() const { return row() * line->block().count(); }
+};
+
+/// Coefficients of the equation are double whatever the arithmetic of the kernels.
+template <class P>
+using Coefficient = std::conditional_t<std::is_const_v<P>, const double, double>;
+
+/// Weights of attention, A_s(u) = W_O concat_heads(k W_V N(u)) + b_O, times alpha.
+template <class P>
+struct AttentionWeights {
+  P* gain = nullptr;   ///< LayerNorm gain [d]; for norm = post the norm that follows the sub-layer
+  P* bias = nullptr;   ///< LayerNorm bias [d]
+  P* w_qkv = nullptr;  ///< W_Q, W_K, W_V stacked [3d][d]
+  P* b_qkv = nullptr;  ///< [3d]
+  P* w_o = nullptr;    ///< [d][d]
+  P* b_o = nullptr;    ///< [d]
+  Coefficient<P>* alpha = nullptr;  ///< [1]
+  double eps = layer_norm_eps;      ///< eps of the LayerNorm
+};
+
+/// Weights of the reaction, R_s(u) = W_2 g(W_1 N(u) + b_1) + b_2, times rho.
+template <class P>
+struct ReactionWeights {
+  P* gain = nullptr;              ///< LayerNorm gain [d]
+  P* bias = nullptr;              ///< LayerNorm bias [d]
+  P* w_1 = nullptr;               ///< [f][d]
+  P* b_1 = nullptr;               ///< [f]
+  P* w_2 = nullptr;               ///< [d][f]
+  P* b_2 = nullptr;               ///< [d]
+  Coefficient<P>* rho = nullptr;  ///< [1]
+  double eps = layer_norm_eps;    ///< eps of the LayerNorm
+};
+
+/// Coefficient of token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per
+/// unit of depth time.
+template <class P>
+struct DiffusionWeights {
+  Coefficient<P>* kappa = nullptr;  ///< [1] or [d]
+  bool per_channel = false;         ///< kappa has one value per channel
+};
+
+/// All weights that one layer map reads, or a gradient of the same shape.
+template <class P>
+struct LayerWeights {
+  DiffusionWeights<P> diffusion;
+  AttentionWeights<P> attention;
+  ReactionWeights<P> reaction;
+  ReactionWeights<P> first_reaction;  ///< macaron: the half step before attention (may equal `reaction`)
 };
 
 }  // namespace fluxformer

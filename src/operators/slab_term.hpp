@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "operators/layer_weights.hpp"
 #include "operators/slab.hpp"
 
 namespace fluxformer {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,11 @@ struct TermText {
 };
 
 /// The text "symbol = value".
-std::string value_text(const std::string& symbol, double value);
+inline std::string value_text(const std::string& symbol, double value) {
+  std::ostringstream text;
+  text << symbol << " = " << value;
+  return text.str();
+}
 
 /// A term of the equation as a time integrator sees it. Calls are collective over the token line.
 class Term {

@@ -104,11 +104,11 @@ def check_arrays(path, text):
 
 def check_hdf5_paths(path, text):
     """Paths of the output file are spelled out only where their variables are defined."""
-    if floor_of(path) is None or re.search(r"_(variables|record)\.[ch]pp$|^src/io/layout\.[ch]pp$", path):
+    if floor_of(path) is None or re.search(r"_(variables|record)\.[ch]pp$|^src/(io/layout|model/model_file)\.[ch]pp$", path):
         return
     code = re.sub(r"^\s*#\s*include[^\n]*", "", without_comments(text), flags=re.M)
     for match in HDF5_PATH.finditer(code):
-        yield line_of(code, match.start()), "paths of the output file are spelled in src/io/layout, <family>_variables and <family>_record only"
+        yield line_of(code, match.start()), "paths of the output file are spelled in src/io/layout, model_file, <family>_variables and <family>_record only"
 
 
 def check_pragma(path, text):

@@ -6,7 +6,6 @@
 #include "io/checkpoint.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
-#include "model/model_variables.hpp"
 #include "tests/fuzz/reader.hpp"
 #include "tests/fuzz/repair.hpp"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/loss_hessian.hpp"
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 #include "tests/support/small_word_models.hpp"
 
 namespace fluxformer::masked_words_do_not_mind_ranks {

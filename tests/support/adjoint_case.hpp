@@ -68,6 +68,28 @@ class SquaredNorm final : public DepthLoss {
   double weight_;
 };
 
+/// Changes states at three depths: a source is added at row 1, every third number is replaced at row 2 and at
+/// the last row. As a depth loss of value 0 it multiplies adjoints with the transpose.
+class ChangedStates final : public DepthLoss {
+ public:
+  explicit ChangedStates(std::size_t size) : values_(random_vector(size, 41)) {}
+  void edit(int row, double* u) const {
+    for (std::size_t j = 0; j < values_.size(); ++j) {
+      if (row == 1) u[j] += values_[j];
+      if (looks_at(row) && j % 3 == 0) u[j] = values_[j] / row;
+    }
+  }
+  void begin(const Batch&) override {}
+  bool looks_at(int row) const override { return row == 2 || row == 4; }
+  double add(int, const Batch&, const double*, double* u_bar, std::span<double>) override {
+    for (std::size_t j = 0; u_bar != nullptr && j < values_.size(); j += 3) u_bar[j] = 0;
+    return 0;
+  }
+
+ private:
+  Whole values_;
+};
+
 class AdjointCase {
  public:
   AdjointCase(MPI_Comm comm, ProblemSpec spec) : problem(comm, with_ends(spec)), speed_(spec.speed) {
@@ -81,7 +103,9 @@ class AdjointCase {
   }
 
   std::unique_ptr<AdjointMarch> march(const AdjointSettings& settings) {
-    return std::make_unique<AdjointMarch>(*problem.model, problem.depth, speed_, settings);
+    auto made = std::make_unique<AdjointMarch>(*problem.model, problem.depth, speed_, settings);
+    if (edit) made->set_edit(edit);
+    return made;
   }
   std::unique_ptr<GradientEvaluator> evaluator(DepthMarch& march) {
     auto made = std::make_unique<GradientEvaluator>(problem.parameters, problem.context, march,
@@ -95,6 +119,12 @@ class AdjointCase {
     return all;
   }
   Whole gradient(const AdjointSettings& settings) { return gradient(*march(settings)); }
+  /// From now on marches change their states, but for those made elsewhere.
+  void change_states() {
+    auto changed = std::make_unique<ChangedStates>(problem.context.size());
+    edit = [&by = *changed](int row, double* u) { by.edit(row, u); };
+    depth_loss = std::move(changed);
+  }
   /// This rank's loss at the parameters moved by step * direction.
   double loss(GradientEvaluator& evaluator, double step, const Whole& direction) {
     auto& values = problem.parameters.values;
@@ -110,6 +140,7 @@ class AdjointCase {
   Problem problem;
   Batch batch;
   std::unique_ptr<DepthLoss> depth_loss;
+  RowEdit edit;
 
  private:
   static ProblemSpec with_ends(ProblemSpec spec) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/hessian/training_hessian.hpp"
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 #include "tests/support/small_classifier.hpp"
 
 namespace fluxformer::test {

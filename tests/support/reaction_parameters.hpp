@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/layer_weights.hpp"
+#include "operators/slab.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer::test {

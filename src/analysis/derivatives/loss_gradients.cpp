@@ -5,7 +5,7 @@
 
 #include "analysis/accumulator.hpp"
 #include "analysis/state_examples.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer::derivatives {
 

@@ -14,7 +14,6 @@
 #include "base/index.hpp"
 #include "base/random.hpp"
 #include "data/dataset.hpp"
-#include "model/batch.hpp"
 #include "model/sample_set.hpp"
 
 namespace fluxformer::identifiability {

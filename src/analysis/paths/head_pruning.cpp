@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/random.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer::paths {
 

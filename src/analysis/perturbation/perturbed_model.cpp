@@ -6,7 +6,7 @@
 #include "analysis/dense_matrices.hpp"
 #include "analysis/perturbation/perturbations.hpp"
 #include "analysis/state_examples.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer::perturbation {
 

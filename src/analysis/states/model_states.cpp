@@ -8,7 +8,7 @@
 #include "analysis/accumulator.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/error.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 namespace fluxformer::states {
 

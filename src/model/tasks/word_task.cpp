@@ -1,19 +1,135 @@
 #include "model/tasks/word_task.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
+#include "data/text/vocabulary.hpp"
+#include "model/row_stack.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {
 namespace {
 
-using Rows = Eigen::Map<WordTask::Matrix>;
-using ConstRows = Eigen::Map<const WordTask::Matrix>;
+bool between(const std::string& word, char first, char last) {
+  return word.size() > 2 && word.front() == first && word.back() == last;
+}
+
+/// Lists the words of the data that may be masked.
+void add_ordinary(const data::Dataset& data, MaskVocabulary& found) {
+  const auto words = data.words();
+  const auto no_words = data.placeholders();
+  for (int word = 0; word < data.vocabulary(); ++word) {
+    const auto name = words.empty() ? std::string() : words[word];
+    if (word == found.mask || std::ranges::find(no_words, word) != no_words.end()) continue;
+    if (!between(name, '[', ']') && !between(name, '<', '>')) found.ordinary.push_back(word);
+  }
+}
+
+}  // namespace
+
+MaskVocabulary mask_vocabulary(const data::Dataset& data) {
+  const auto words = data.words();
+  // The mask is a word of the data if one has such a name, else a new one behind the last.
+  MaskVocabulary found{.size = data.vocabulary() + 1, .mask = data.vocabulary(), .added = true};
+  for (const char* name : {data::Vocabulary::mask_word, "[MASK]"}) {
+    const auto place = std::ranges::find(words, name);
+    if (place == words.end() || !found.added) continue;
+    found.mask = static_cast<int>(place - words.begin());
+    found.size = data.vocabulary();
+    found.added = false;
+  }
+  add_ordinary(data, found);
+  return found;
+}
+
+MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data) {
+  MaskVocabulary found{.size = data.vocabulary(), .mask = data.vocabulary() - 1};
+  add_ordinary(data, found);
+  return found;
+}
+
+WordMasking::WordMasking(const data::Dataset& data, double share, MaskVocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)), data_(data), share_(share) {
+  ordinary_.assign(vocabulary_.size, 0);
+  for (const int word : vocabulary_.ordinary) ordinary_[word] = 1;
+}
+
+std::size_t WordMasking::count(Index words) const {
+  if (words == 0) return 0;
+  // The share of the words, rounded, but at least one: every text with words has something to guess.
+  return std::max(1L, std::lround(share_ * words));
+}
+
+double WordMasking::mean_count(const std::vector<std::size_t>& members) const {
+  if (members.empty()) return 0;
+  const Index numbers = data_.features();
+  std::vector<double> tokens(Index{data_.tokens_x() * data_.tokens_y()} * numbers);
+  double sum = 0;
+  for (const Index index : members) {
+    data_.tokens(index, tokens.data());
+    Index words = 0;
+    for (Index t = 0; t < data_.length(index); ++t) words += ordinary_[tokens[t * numbers]];
+    sum += count(words);
+  }
+  return sum / members.size();
+}
+
+void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_count) const {
+  const Index samples = batch.label.size(), each = batch.input.size() / samples;
+  const Index numbers = data_.features();
+  batch.masked.clear();
+  for (Index slot = 0; slot < samples; ++slot) {
+    if (batch.weight[slot] == 0) continue;
+    double* const tokens = batch.input.data() + slot * each;
+    const auto draw = draws.item(batch.key[slot]);
+    const Index all = each / numbers;
+    // The draws of a sample have three ranges of indices: t for the order, all + t for what becomes of token
+    // t, 2 all + t for the word that replaces it.
+    std::vector<std::size_t> places;
+    for (Index t = 0; t < batch.length[slot]; ++t)
+      if (ordinary_[tokens[t * numbers]] != 0) places.push_back(t);
+    // A random order, cut to the share; then sorted, so that the list does not depend on the draws' order.
+    std::sort(places.begin(), places.end(),
+              [&](Index a, Index b) { return draw.uniform(a) < draw.uniform(b); });
+    places.resize(count(places.size()));
+    std::sort(places.begin(), places.end());
+    for (const Index t : places) {
+      double& token = tokens[t * numbers];
+      // With weights 1/N of the samples, the weights of all chosen words add up to 1 in the mean.
+      batch.masked.push_back({static_cast<int>(slot), static_cast<int>(t), static_cast<int>(token),
+                              batch.weight[slot] / mean_count});
+      // 80 % become the mask, 10 % any ordinary word, 10 % stay.
+      const double kind = draw.uniform(all + t);
+      if (kind < 0.8)
+        token = vocabulary_.mask;
+      else if (kind < 0.9)
+        token = vocabulary_.ordinary[draw.below(2 * all + t, vocabulary_.ordinary.size())];
+    }
+  }
+}
+
+SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
+                                const std::string& key) {
+  const WordMasking masking(samples.data(), share, vocabulary);
+  const double mean = masking.mean_count(samples.members());
+  if (mean == 0) throw BadInput(key + ": the samples for an evaluation have no words that can be masked");
+  return samples.prepared([masking, mean](Batch& batch) {
+    masking.apply(batch, RandomStream(0, "masked words of an evaluation"), mean);
+  });
+}
+
+namespace {
+
+/// A row-major matrix, as the weights are stored.
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Rows = Eigen::Map<Matrix>;
+using ConstRows = Eigen::Map<const Matrix>;
 
 /// The stack from rows of the last state to those in front of the word matrix. Throws BadInput without a word
 /// head.
@@ -43,6 +159,52 @@ double to_probabilities(double* z, Index words) {
 }
 
 }  // namespace
+
+/// The task of a model with a word head.
+class WordTask final : public Task {
+ public:
+  WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss);
+  std::unique_ptr<TaskTape> make_tape() const override;
+  Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
+  Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
+                      TaskTape& tape, KeepFor keep_for) override;
+  void product(Curvature part, const Batch& batch, const ParameterVector& direction, const double* u_dot,
+               double* u_bar_dot, std::span<double> product, TaskTape& tape) override;
+  int outputs() const override;
+  void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient,
+                   const TaskTape& tape) override;
+
+ private:
+  /// A masked word whose token this rank holds.
+  struct Target {
+    Index row;  ///< row of the slab
+    int word;
+    double weight;
+  };
+  struct Tape;
+  /// Puts the targets of this rank, and g of their rows, on the tape.
+  void read(const Batch& batch, const double* u, Tape& tape);
+  /// slab := the rows of the targets, 0 elsewhere.
+  void scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const;
+  /// The rows of the targets out of a slab, [target][channel].
+  std::vector<double> gather(const Tape& tape, const double* slab) const;
+  /// Calls visit(first, count) for groups of targets.
+  template <class Visit>
+  void in_groups(const Tape& tape, Visit&& visit) const;
+  /// The loss of all targets, summed over the ranks of the line. Calls visit(first, g, probabilities) for one
+  /// group of targets after the other.
+  template <class Visit>
+  Evaluation guess(Tape& tape, Visit&& visit) const;
+  /// The word matrix W and the bias b among the values of `p`, which are parameters or a direction of them.
+  ConstRows matrix_of(const ParameterVector& p) const;
+  Eigen::Map<const Eigen::RowVectorXd> bias_of(const ParameterVector& p) const;
+
+  const Parameters& parameters_;
+  const SlabContext& context_;
+  Loss loss_;
+  Index matrix_, bias_;  // offsets of W and b
+  RowStack stack_;
+};
 
 struct WordTask::Tape final : TaskTape {
   std::vector<Target> targets;
@@ -88,7 +250,7 @@ std::vector<double> WordTask::gather(const Tape& tape, const double* slab) const
   return rows;
 }
 
-Eigen::Map<const WordTask::Matrix> WordTask::matrix_of(const ParameterVector& p) const {
+ConstRows WordTask::matrix_of(const ParameterVector& p) const {
   return {p.values.data() + matrix_, parameters_.spec.vocabulary, parameters_.spec.width};
 }
 
@@ -250,6 +412,11 @@ int WordTask::outputs() const {
 
 void WordTask::pull_output(const Batch&, Index, int, double*, std::span<double>, const TaskTape&) {
   outputs();
+}
+
+std::unique_ptr<Task> make_word_task(const Parameters& parameters, const SlabContext& context,
+                                     const Loss& loss) {
+  return std::make_unique<WordTask>(parameters, context, loss);
 }
 
 void word_logits(const Parameters& parameters, int rows, const double* x, double* z) {

@@ -9,9 +9,8 @@
 #include "base/error.hpp"
 #include "base/phases.hpp"
 #include "operators/attention/attention_chunk.hpp"
-#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
-#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {
@@ -259,7 +258,7 @@ void Attention<T>::count(int passes) const {
   const auto& mask = context_.mask;
   double pairs = 0;
   for (int sample = 0; sample < context_.samples; ++sample) {
-    const int keys = mask.length.empty() ? line.tokens() : mask.length[sample];
+    const int keys = context_.real_tokens(sample);
     for (int token = 0; token < line.block().count(); ++token)
       pairs += mask.causal ? std::min(keys, line.global_index(line.rank(), token) + 1) : keys;
   }

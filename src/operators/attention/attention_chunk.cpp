@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
-#include "operators/kernels/transpose.hpp"
 #include "operators/layer_norm.hpp"
 
 namespace fluxformer {

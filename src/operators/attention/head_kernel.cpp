@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "operators/kernels/transpose.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {

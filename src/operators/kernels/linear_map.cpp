@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "operators/kernels/transpose.hpp"
+#include "operators/kernels/product.hpp"
 
 namespace fluxformer {
 

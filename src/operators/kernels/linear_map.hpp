@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/index.hpp"
-#include "operators/kernels/bfloat16_product.hpp"
 #include "operators/kernels/product.hpp"
 
 namespace fluxformer {

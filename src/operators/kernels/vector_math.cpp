@@ -54,12 +54,6 @@ struct Range<float> {
   static constexpr float tanh_form = 9.9F;
 };
 
-template <class T>
-struct ShiftedExp {
-  Vector<T> shift;
-  Vector<T> operator()(const Vector<T>& x) const { return simd::exponential_or_zero<T>(x - shift); }
-};
-
 /// Derivatives of an activation.
 template <class T>
 struct Derivatives {
@@ -141,14 +135,6 @@ struct GeluTanh {
   }
 };
 
-template <class T, class Function>
-void apply(const Function& function, T* x, Index count) {
-  constexpr Index width = simd::lanes<T>;
-  Index i = 0;
-  for (; i + width <= count; i += width) simd::store(x + i, function(simd::load(x + i)));
-  if (i < count) simd::store_part<T>(x + i, function(simd::load_part(x + i, count - i)), count - i);
-}
-
 /// x := g(x + bias); for order 1 slope := g', for order 2 curvature := g'' too. `bias` may be null.
 template <int order, class T, class Activation>
 void activate(const Activation& g, T* x, T* slope, T* curvature, Index count, const T* bias) {
@@ -183,7 +169,14 @@ void activate(const Activation& g, T* x, T* slope, Index count, const T* bias) {
 
 template <class T>
 void exp_shifted(T* x, Index count, T shift) {
-  apply(ShiftedExp<T>{broadcast(shift)}, x, count);
+  constexpr Index width = simd::lanes<T>;
+  const Vector<T> all = broadcast(shift);
+  Index i = 0;
+  for (; i + width <= count; i += width)
+    simd::store(x + i, simd::exponential_or_zero<T>(simd::load(x + i) - all));
+  if (i == count) return;
+  const Vector<T> rest = simd::exponential_or_zero<T>(simd::load_part(x + i, count - i) - all);
+  simd::store_part<T>(x + i, rest, count - i);
 }
 
 template <class T>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "operators/kernels/matrix_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 #include "operators/layer_norm.hpp"

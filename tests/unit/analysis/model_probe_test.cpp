@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -91,6 +92,65 @@ TEST_F(Probes, go_back_by_the_transpose_of_what_they_go_forward_by) {
   std::vector<double> again;
   c.probe.adjoint(logits_bar, again);
   EXPECT_EQ(again, u_bar);
+}
+
+TEST_F(Probes, change_no_bit_where_a_state_is_replaced_by_itself) {
+  std::vector<double> u;
+  c.probe.embed(batch, u);
+  const auto seen = look(c.probe, u);
+  c.probe.set_edit([&](int row, double* state) { std::ranges::copy(seen.states[row], state); });
+  std::vector<double> again;
+  c.probe.embed(batch, again);
+  EXPECT_EQ(again, u);
+  const auto patched = look(c.probe, again);
+  EXPECT_EQ(patched.states, seen.states);
+  EXPECT_EQ(patched.logits, seen.logits);
+}
+
+TEST_F(Probes, run_on_from_the_states_that_are_put_in) {
+  std::vector<double> u, other;
+  c.probe.embed(c.batch({7, 9}), other);  // of the same lengths
+  const auto donor = look(c.probe, other);
+  c.probe.embed(batch, u);
+  const auto seen = look(c.probe, u);
+  for (int at = 0; at <= 4; ++at) {
+    c.probe.set_edit([&](int row, double* state) {
+      if (row == at) std::ranges::copy(donor.states[row], state);
+    });
+    auto start = u;
+    c.probe.embed(batch, start);
+    // Kept activations are those of the patched run.
+    for (const auto keep : {Keep::nothing, Keep::activations}) {
+      const auto patched = look(c.probe, start, keep);
+      for (int row = 0; row < at; ++row) EXPECT_EQ(patched.states[row], seen.states[row]) << row;
+      for (int row = at; row <= 4; ++row) EXPECT_EQ(patched.states[row], donor.states[row]) << row;
+      EXPECT_EQ(patched.logits, donor.logits);
+    }
+  }
+  c.probe.set_edit({});
+  EXPECT_EQ(look(c.probe, u).logits, seen.logits);
+}
+
+TEST_F(Probes, give_the_first_order_effect_of_a_source_by_the_adjoint_at_its_row) {
+  std::vector<double> u, u_bar;
+  c.probe.embed(batch, u);
+  const auto seen = look(c.probe, u, Keep::activations);
+  const auto delta = random_vector(u.size(), 31), logits_bar = random_vector(seen.logits.size(), 32);
+  std::vector<double> effect(5);
+  c.probe.adjoint(logits_bar, u_bar, {}, [&](int row, const double* bar) {
+    effect[row] = std::inner_product(delta.begin(), delta.end(), bar, 0.0);
+  });
+  const double h = 1e-5;  // central differences: error h^2 and round-off / h
+  for (int at = 1; at <= 4; ++at) {
+    const auto goal = [&](double step) {
+      c.probe.set_edit([&](int row, double* state) {
+        for (std::size_t j = 0; row == at && j < u.size(); ++j) state[j] += step * delta[j];
+      });
+      return dot(look(c.probe, u).logits, logits_bar);
+    };
+    const double slope = (goal(h) - goal(-h)) / (2 * h);
+    EXPECT_NEAR(effect[at], slope, 1e-8 * (1 + std::abs(slope))) << at;
+  }
 }
 
 TEST_F(Probes, transpose_each_cell) {

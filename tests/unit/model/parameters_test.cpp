@@ -200,12 +200,13 @@ TEST(DepthWeights, a_knot_for_every_layer_and_unit_steps_are_the_transformer_to_
 
 TEST(DepthWeights, constant_weights_belong_to_the_cells_of_their_layer) {
   // M = 3 S: cells 1..3 layer 1, 4..6 layer 2, also where (i - 1) S / M is not a binary fraction.
+  const DepthCells depth{7, 21};
   for (int cell = 1; cell <= 21; ++cell) {
-    EXPECT_EQ(DepthCells{7, 21}.entry(cell).layer, (cell - 1) / 3 + 1);
-    EXPECT_EQ(DepthCells{7, 21}.exit(cell).layer, (cell - 1) / 3 + 1);
+    EXPECT_EQ(depth.entry(cell).layer, (cell - 1) / 3 + 1);
+    EXPECT_EQ(depth.exit(cell).layer, (cell - 1) / 3 + 1);
   }
-  EXPECT_DOUBLE_EQ(DepthCells{7, 21}.entry(21).s, 20.0 / 3);
-  EXPECT_DOUBLE_EQ(DepthCells{7, 21}.exit(21).s, 7);
+  EXPECT_DOUBLE_EQ(depth.entry(21).s, 20.0 / 3);
+  EXPECT_DOUBLE_EQ(depth.exit(21).s, 7);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "operators/sphere.hpp"
+#include "operators/layer_norm.hpp"
 
 #include <gtest/gtest.h>
 

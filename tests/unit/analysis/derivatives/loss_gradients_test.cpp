@@ -9,7 +9,7 @@
 #include "analysis/derivatives/layer_jacobians.hpp"
 #include "model/depth_model.hpp"
 #include "model/gradient_evaluator.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 #include "tests/support/listed_samples.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 

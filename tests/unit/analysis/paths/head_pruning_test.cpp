@@ -9,7 +9,7 @@
 #include "analysis/paths/path_kernels.hpp"
 #include "analysis/paths/path_learner.hpp"
 #include "base/error.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 

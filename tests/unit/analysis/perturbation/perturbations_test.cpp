@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer::perturbation {

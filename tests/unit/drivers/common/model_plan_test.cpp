@@ -11,7 +11,7 @@
 #include "drivers/common/model_options.hpp"
 #include "io/archive_writer.hpp"
 #include "io/layout.hpp"
-#include "operators/kernels/bfloat16_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "tests/unit/drivers/plan.hpp"
 #include "tests/unit/io/temporary_folder.hpp"
 

@@ -1,7 +1,7 @@
 // Rounding to bfloat16 against a search among its numbers, and products of rounded numbers against plain
 // sums.
 
-#include "operators/kernels/bfloat16_product.hpp"
+#include "operators/kernels/product.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "operators/kernels/linear_map.hpp"
-#include "operators/kernels/transpose.hpp"
 
 namespace fluxformer {
 namespace {

@@ -52,6 +52,19 @@ TEST(AdjointMarch, by_1fe_is_back_propagation) {
   expect_back_propagation(single, 1e-5);
 }
 
+TEST(AdjointMarch, by_1fe_is_back_propagation_where_states_are_changed_on_the_way) {
+  const auto spec = adjoint_pde();
+  AdjointCase c(MPI_COMM_WORLD, spec);
+  Backpropagation direct(*c.problem.model, c.problem.depth, spec.speed);
+  const auto unchanged = c.gradient(direct);
+  c.change_states();
+  direct.set_edit(c.edit);
+  const auto expected = c.gradient(direct);
+  EXPECT_GT(relative_difference(unchanged, expected), 0.1);
+  for (const int every : {0, 1, 3})
+    expect_same_arrays(c.problem.parameters.layout, c.gradient(adjoint_by("1fe", every)), expected, 1e-12);
+}
+
 // Differences of order 4: truncation ~ step^4, round-off 1e-15/step of the loss.
 constexpr double finite_step = 2e-4;
 
@@ -110,6 +123,18 @@ TEST_P(AdjointOfMethod, is_the_gradient_where_every_layer_has_weights_of_its_own
   const auto evaluator = c.evaluator(*march);
   const auto gradient = c.gradient(*march);
   const auto direction = random_vector(gradient.size(), 33, 0.1);
+  const double by_differences =
+      slope([&](double step) { return c.loss(*evaluator, step, direction); }, finite_step);
+  EXPECT_NEAR(dot(gradient, direction) / by_differences, 1, 1e-7);
+}
+
+TEST_P(AdjointOfMethod, is_the_gradient_where_states_are_changed_on_the_way) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  c.change_states();
+  const auto march = c.march(adjoint_by(GetParam(), 3));
+  const auto evaluator = c.evaluator(*march);
+  const auto gradient = c.gradient(*march);
+  const auto direction = random_vector(gradient.size(), 34, 0.1);
   const double by_differences =
       slope([&](double step) { return c.loss(*evaluator, step, direction); }, finite_step);
   EXPECT_NEAR(dot(gradient, direction) / by_differences, 1, 1e-7);

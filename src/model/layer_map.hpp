@@ -15,7 +15,7 @@
 
 #include "base/index.hpp"
 #include "model/depth_model.hpp"
-#include "model/slab/sub_layers.hpp"
+#include "model/sub_layers.hpp"
 
 namespace fluxformer {
 

@@ -1,4 +1,4 @@
-#include "model/slab/layer_map.hpp"
+#include "model/layer_map.hpp"
 
 #include <algorithm>
 #include <cassert>

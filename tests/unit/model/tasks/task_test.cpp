@@ -1,6 +1,6 @@
 // Losses of one sample: values by hand, gradients and curvature by differences.
 
-#include "model/loss.hpp"
+#include "model/tasks/task.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

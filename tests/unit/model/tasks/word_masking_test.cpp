@@ -1,6 +1,6 @@
 // Masked words: which are chosen, what stands in their place, and what they weigh.
 
-#include "model/word_masking.hpp"
+#include "model/tasks/word_task.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

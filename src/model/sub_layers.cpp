@@ -1,4 +1,4 @@
-#include "model/slab/sub_layers.hpp"
+#include "model/sub_layers.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/index.hpp"
 #include "operators/layer_norm.hpp"
-#include "operators/sphere.hpp"
 
 namespace fluxformer {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "operators/kernels/bfloat16_product.hpp"
+#include "operators/kernels/product.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
 #include "tests/unit/model/layer_settings.hpp"
