@@ -17,8 +17,8 @@ struct Point {
   std::vector<double> parameters, u, w;
 };
 
-/// Vector that a result is added to: zero, or the vector of its call, in place of the result or where it is; or
-/// other_base times that vector, in memory of its own.
+/// Vector that a result is added to: zero, or the vector of its call, in place of the result or where it is;
+/// or other_base times that vector, in memory of its own.
 enum class Base { zero, result, vector, other };
 /// The factor of Base::other; products with it are exact.
 inline constexpr double other_base = -0.5;
