@@ -39,8 +39,8 @@ class ModelProbe {
   /// Slab context of the last batch, with length 0 for fillers, as accumulators need it.
   const SlabContext& counted() const { return counted_; }
 
-  /// Has `embed` and `forward` change the states of rows 0 .. M (ModelPass::set_edit): a source of the equation
-  /// at a depth face, or a state of another run put in (activation patching). Empty: nothing.
+  /// Has `embed` and `forward` change the states of rows 0 .. M (ModelPass::set_edit): a source of the
+  /// equation at a depth face, or a state of another run put in (activation patching). Empty: nothing.
   void set_edit(RowEdit edit) { pass_.set_edit(std::move(edit)); }
   /// u := the embedded batch. Its lengths hold for all following calls.
   void embed(const Batch& batch, std::vector<double>& u);

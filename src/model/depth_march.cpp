@@ -64,6 +64,7 @@ void Backpropagation::forward_keeping(double* u, Order upto, const RowVisitor& r
   const Index size = model_.context().size(), count = states_.size();
   if (upto != order_) {
     for (auto& tape : tapes_) tape.reset();
+    tangents_.clear();
     order_ = upto;
   }
   // u_i = G_i(u_{i-1}; h_i/c): the input of every cell is kept, and what its terms need for the adjoint.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -266,7 +267,8 @@ void SlabModel<T>::field(std::span<const FieldTermKind> parts, const DepthPoint&
     std::vector<SlabTerm<T>*> terms;
     for_parts(parts, [&](SlabTerm<T>& term, Index, bool) { terms.push_back(&term); });
     kept->terms.resize(1);
-    hold(terms, kept->upto, kept->terms[0]);
+    // Projected parts are computed again.
+    hold(terms, spec().norm == Norm::sphere ? std::nullopt : std::optional(kept->upto), kept->terms[0]);
   }
   for_parts(parts, [&](SlabTerm<T>& term, Index number, bool on_sphere) {
     if (on_sphere) return add_projected(term, theta, scale, u, out);

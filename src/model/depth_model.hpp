@@ -85,7 +85,8 @@ class DepthModel {
   virtual void pull(const DepthPoint& at, double h, const double* u, const double* w, double* u_bar,
                     std::span<double> parameters, Tape* tape, Order keep) = 0;
   /// The derivative of the last pull that kept, along the direction (u_dot, direction) of the last push with
-  /// this tape and w_dot, all with the same h: u_bar_dot = and parameters_dot += . `direction` and `parameters_dot` are not empty.
+  /// this tape and w_dot, all with the same h: u_bar_dot = and parameters_dot += . `direction` and
+  /// `parameters_dot` are not empty.
   virtual void pull_along(const DepthPoint& at, double h, Point point, const double* w_dot,
                           std::span<const double> direction, double* u_bar_dot,
                           std::span<double> parameters_dot, Tape& tape) = 0;

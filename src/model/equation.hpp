@@ -16,8 +16,8 @@
 
 namespace fluxformer {
 
-/// The term of `shift`, transport and layer map in one: (c/h_i) (G_i(u_{i-1}; h_i/c) - u_i), with the parameters
-/// at the entry of the cell.
+/// The term of `shift`, transport and layer map in one: (c/h_i) (G_i(u_{i-1}; h_i/c) - u_i), with the
+/// parameters at the entry of the cell.
 class LayerTerm final : public Term {
  public:
   /// `model` is borrowed. Throws BadInput for c <= 0.

@@ -22,9 +22,9 @@ void initialise_scaled_identity(Parameters& parameters, double query_key, double
 /// A model adapted to another task, and a report of what became of the arrays of the model it was made from.
 struct AdaptedModel {
   Parameters parameters;
-  /// "kept: ...; new: ...; left out: ...": groups of arrays, and the arrays by name where a group is only kept
-  /// in part or an array has another size ("head/W (2 x 8 instead of 1 x 8)", which is new); "" if all arrays
-  /// were kept.
+  /// "kept: ...; new: ...; left out: ...": groups of arrays, and the arrays by name where a group is only
+  /// kept in part or an array has another size ("head/W (2 x 8 instead of 1 x 8)", which is new); "" if all
+  /// arrays were kept.
   std::string report;
 };
 

@@ -61,8 +61,8 @@ class SlabTerms {
 };
 
 /// The normalisation N after a sub-layer on a whole slab, and its derivatives. In double whatever the
-/// arithmetic T of the weights: it acts on the residual stream. Vectors are slabs; results are overwritten and
-/// overlap no input.
+/// arithmetic T of the weights: it acts on the residual stream. Vectors are slabs; results are overwritten
+/// and overlap no input.
 template <class T>
 class SlabNorm {
  public:
