@@ -43,9 +43,8 @@ void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   pass_.embed(batch, u.data());
 }
 
-void ModelProbe::embed_adjoint(const Batch& batch, const std::vector<double>& u_bar,
-                               std::span<double> gradient) const {
-  pass_.embedding().pull(batch.input.data(), u_bar.data(), gradient, pass_.embedded());
+void ModelProbe::embed_adjoint(const Batch& batch, std::vector<double>& u_bar, std::span<double> gradient) {
+  pass_.pull_embedding(batch, u_bar.data(), gradient, Task::KeepFor::nothing);
 }
 
 const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep, const RowVisitor& row) {

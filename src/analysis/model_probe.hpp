@@ -46,7 +46,7 @@ class ModelProbe {
   void embed(const Batch& batch, std::vector<double>& u);
   /// Adds the gradient of the parameters of the embedding to `gradient` (flat), from the cotangent of row 0.
   /// `batch` is that of the last `embed`. Not collective.
-  void embed_adjoint(const Batch& batch, const std::vector<double>& u_bar, std::span<double> gradient) const;
+  void embed_adjoint(const Batch& batch, std::vector<double>& u_bar, std::span<double> gradient);
   /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
   /// is called with all rows 0 .. M, each valid during the call. Keep::activations keeps what `adjoint`
   /// needs.

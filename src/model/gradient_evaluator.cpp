@@ -123,7 +123,7 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
       result.depth_loss += add_depth_losses(row, batch, u, u_bar, gradient);
       pieces.reach(row);
     });
-    pass_.pull_embedding(batch, u_bar_.data(), gradient);
+    pass_.pull_embedding(batch, u_bar_.data(), gradient, Task::KeepFor::nothing);
     pieces.finish();
   } catch (...) {
     pieces.finish();

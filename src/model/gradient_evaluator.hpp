@@ -68,7 +68,7 @@ class GradientEvaluator {
   /// Reports all pieces to `ready`, as `backward` would have; computes nothing.
   void report_all(const GradientReady& ready) const;
   /// The logits of the last call, [sample][class].
-  const std::vector<double>& logits() { return pass_.task_tape().logits; }
+  const std::vector<double>& logits() const { return pass_.logits(); }
 
  private:
   class Pieces;

@@ -55,7 +55,7 @@ Evaluation LossHessian::linearise(const Batch& batch, std::span<double> gradient
       pass.pull_task(batch, slab_.data(), other_slab_.data(), gradient, Task::KeepFor::products);
   tape.march.backward(other_slab_.data(), gradient, {});
   // gradient += (du_0/dtheta)^T w_0
-  pass.embedding().adjoint(batch.input.data(), other_slab_.data(), gradient, pass.embedded());
+  pass.pull_embedding(batch, other_slab_.data(), gradient, Task::KeepFor::products);
   return result;
 }
 
@@ -69,34 +69,31 @@ void LossHessian::multiply(Curvature part, const ParameterVector& direction, Bat
                            std::span<double> product) {
   auto& pass = tape.pass;
   pass.begin(tape.batch, ModelPass::Mode::evaluation);
-  // u_dot_0 = (du_0/dtheta) theta_dot: the input itself does not move.
-  pass.embedding().tangent(direction, tape.batch.input.data(), slab_.data(), pass.embedded());
+  pass.push_embedding(tape.batch, direction, slab_.data());
   tape.march.push(slab_.data(), direction.values, {});
   // w_dot_M from u_dot_M and theta_dot: the curvature of the loss behind the readout
-  pass.task().product(part, tape.batch, direction, slab_.data(), other_slab_.data(), product,
-                      pass.task_tape());
+  pass.push_task(part, tape.batch, direction, slab_.data(), other_slab_.data(), product);
   slab_.swap(other_slab_);
   if (part == Curvature::gauss_newton) return pull(tape, product);
   tape.march.pull_along(slab_.data(), direction.values, product);
-  pass.embedding().adjoint_tangent(direction, tape.batch.input.data(), slab_.data(), product,
-                                   pass.embedded());
+  pass.pull_embedding_along(tape.batch, direction, slab_.data(), product);
 }
 
 void LossHessian::pull(BatchTape& tape, std::span<double> product) {
   tape.march.pull(slab_.data(), product);
-  tape.pass.embedding().pull(tape.batch.input.data(), slab_.data(), product, tape.pass.embedded());
+  tape.pass.pull_embedding(tape.batch, slab_.data(), product, Task::KeepFor::nothing);
 }
 
 void LossHessian::for_output_gradients(std::span<double> row, const std::function<void()>& visit) {
   for (Index k = 0; k < used_; ++k) {
     BatchTape& tape = *tapes_[k];
-    tape.pass.begin(tape.batch, ModelPass::Mode::evaluation);
-    auto& task = tape.pass.task();
+    auto& pass = tape.pass;
+    pass.begin(tape.batch, ModelPass::Mode::evaluation);
     for (Index b = 0; b < std::ssize(tape.batch.label); ++b)
-      for (int c = 0; c < task.outputs() && tape.batch.weight[b] > 0; ++c) {
+      for (int c = 0; c < pass.outputs() && tape.batch.weight[b] > 0; ++c) {
         // row = J^T b_c, a column of A with H_o = A A^T
         std::fill(row.begin(), row.end(), 0.0);
-        task.pull_output(tape.batch, b, c, slab_.data(), row, tape.pass.task_tape());
+        pass.pull_output(tape.batch, b, c, slab_.data(), row);
         pull(tape, row);
         visit();
       }

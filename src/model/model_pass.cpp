@@ -40,11 +40,25 @@ void ModelPass::forward(double* u, Keep keep, const RowVisitor& row) {
   march_.forward(u, keep, row);
 }
 
-void ModelPass::pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient) {
+void ModelPass::pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient,
+                               Task::KeepFor keep_for) {
   if (!embedding_) return;
   // The mask is diagonal, so that it is its own transpose.
   if (dropout_ != nullptr) dropout_->apply(context_, embedding_site, u_bar);
-  embedding_->pull(batch.input.data(), u_bar, gradient, embedded_);
+  if (keep_for == Task::KeepFor::products)
+    embedding_->adjoint(batch.input.data(), u_bar, gradient, embedded_);
+  else
+    embedding_->pull(batch.input.data(), u_bar, gradient, embedded_);
+}
+
+void ModelPass::push_embedding(const Batch& batch, const ParameterVector& direction, double* u_dot) {
+  // u_dot_0 = (du_0/dtheta) theta_dot: the input itself does not move.
+  embedding_->tangent(direction, batch.input.data(), u_dot, embedded_);
+}
+
+void ModelPass::pull_embedding_along(const Batch& batch, const ParameterVector& direction,
+                                     const double* w_dot, std::span<double> product) {
+  embedding_->adjoint_tangent(direction, batch.input.data(), w_dot, product, embedded_);
 }
 
 }  // namespace fluxformer

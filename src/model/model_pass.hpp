@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "model/depth_march.hpp"
 #include "model/embedding.hpp"
@@ -31,14 +32,13 @@ class ModelPass {
   /// Has forward passes change the states of their rows (DepthMarch::set_edit): also row 0, the embedded
   /// batch, on the stage that embeds.
   void set_edit(RowEdit edit);
-  bool embeds() const { return embedding_.has_value(); }
+  /// True on the stage that has the last cell, where there is a loss.
   bool has_task() const { return task_ != nullptr; }
   DepthMarch& march() const { return march_; }
-  const Embedding& embedding() const { return *embedding_; }
-  EmbeddingTape& embedded() { return embedded_; }
-  const EmbeddingTape& embedded() const { return embedded_; }
-  Task& task() { return *task_; }
-  TaskTape& task_tape() { return *task_tape_; }
+  /// The logits of the last evaluation of the task, [sample][class].
+  const std::vector<double>& logits() const { return task_tape_->logits; }
+  /// Task::outputs
+  int outputs() const { return task_->outputs(); }
 
   /// To be called before a pass, or a part of one, with this batch. Not collective.
   void begin(const Batch& batch, Mode mode);
@@ -54,8 +54,25 @@ class ModelPass {
     return task_->gradient(batch, u, u_bar, gradient, *task_tape_, keep_for);
   }
   /// gradient += the derivative in the parameters of the embedding, from the adjoint of the embedded batch,
-  /// which is changed.
-  void pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient);
+  /// which is changed. With KeepFor::products it is kept for pull_embedding_along.
+  void pull_embedding(const Batch& batch, double* u_bar, std::span<double> gradient, Task::KeepFor keep_for);
+
+  // Products with the Hessian, after a pass that kept what they need; dropout has no part in them.
+
+  /// u_dot := the derivative of the embedded batch along a direction of the parameters.
+  void push_embedding(const Batch& batch, const ParameterVector& direction, double* u_dot);
+  /// Task::product
+  void push_task(Curvature part, const Batch& batch, const ParameterVector& direction, const double* u_dot,
+                 double* w_dot, std::span<double> product) {
+    task_->product(part, batch, direction, u_dot, w_dot, product, *task_tape_);
+  }
+  /// product += the derivative of pull_embedding along the direction and w_dot of the embedded batch.
+  void pull_embedding_along(const Batch& batch, const ParameterVector& direction, const double* w_dot,
+                            std::span<double> product);
+  /// Task::pull_output
+  void pull_output(const Batch& batch, Index sample, int c, double* u_bar, std::span<double> gradient) {
+    task_->pull_output(batch, sample, c, u_bar, gradient, *task_tape_);
+  }
 
  private:
   SlabContext& context_;
