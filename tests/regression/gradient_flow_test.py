@@ -138,7 +138,8 @@ class GradientFlow(CompareTest):
                 made, error = found[f"{name}/lyapunov_sweeps"], found[f"{name}/lyapunov_error"]
                 self.assertTrue(((sweeps.get(name, 1) < made) & (made < 300)).all(), (name, made))
                 sweeps[name] = made
-                self.assertTrue(((0 < error) & (error < tolerance)).all(), (name, error))
+                # An exponent that settled early does not change any more: an ulp, or 0.
+                self.assertTrue(((0 <= error) & (error < tolerance)).all(), (name, error))
                 np.testing.assert_array_equal(exact[f"{name}/lyapunov_sweeps"], 300)
                 # Each further sweep leaves at most 99 % of an error: singular values of a sample differ by 1/4 % or more.
                 np.testing.assert_allclose(found[f"{name}/lyapunov"], exact[f"{name}/lyapunov"], atol=100 * tolerance)
