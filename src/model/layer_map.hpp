@@ -70,7 +70,7 @@ class LayerTape final : public Tape {
 template <class T>
 class LayerMap {
  public:
-  using Weights = LayerWeights<const T>;
+  using Weights = LayerWeights<const T>;  ///< the weights of a layer in T
   /// Both are borrowed.
   LayerMap(const ModelSpec& spec, const SlabContext& context);
   /// To be called before the others, and again when the terms change.

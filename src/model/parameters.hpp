@@ -95,7 +95,9 @@ struct Parameters {
 
 /// Numbers laid out as the parameters of a model: these themselves, or a direction of them. Borrows both.
 struct ParameterVector {
+  /// The parameters themselves.
   ParameterVector(const Parameters& parameters) : layout(parameters.layout), values(parameters.values) {}
+  /// Numbers in this layout.
   ParameterVector(const ParameterLayout& laid_out, std::span<const double> numbers)
       : layout(laid_out), values(numbers) {}
   /// The array of this path. Throws std::out_of_range for an unknown one.

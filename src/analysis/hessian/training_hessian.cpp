@@ -40,8 +40,8 @@ TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& cont
 // H v = D (H_theta + d2P/dtheta2) D v + (d2 theta / d r2) (g_theta + dP/dtheta) v,  H_o v = D H_o,theta D v
 void TrainingHessian::multiply(Curvature part, std::span<double> v, std::span<double> product) {
   const auto& special = trainable_.special();
-  std::vector<double> before;
-  for (const auto j : special) before.push_back(v[j]);
+  std::vector<double> before(special.size());
+  std::ranges::transform(special, before.begin(), [&](auto j) { return v[j]; });
   const auto restore = [&] {
     for (std::size_t k = 0; k < special.size(); ++k) v[special[k]] = before[k];
   };
