@@ -53,6 +53,7 @@ class AdjointMarch final : public DepthMarch {
   DepthModel& model() const override;
   DepthCells depth() const override;
   DepthRange range() const override;
+  /// Throws std::logic_error for Keep::second_derivatives, too.
   void forward(double* u, Keep keep, const RowVisitor& row) override;
   /// Throws NumericalFailure if a transposed linear solve does not converge.
   void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;

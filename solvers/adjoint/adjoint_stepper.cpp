@@ -210,9 +210,8 @@ double AdjointStepper::share(double time) const {
 }
 
 DepthPoint AdjointStepper::point(double time) const {
-  // The same bits as DepthCells::entry and exit: slightly beyond its exit a cell would use the next knots.
-  const auto depth = field_.depth();
-  return field_.stage_point(cell_, (cell_ - 1 + share(time)) * depth.layers / depth.cells);
+  // Without round-off at the ends: slightly beyond its exit a cell would use the next knots.
+  return field_.depth().at(cell_, share(time));
 }
 
 Vec AdjointStepper::linearisation_point(double time, Vec x) {
@@ -233,29 +232,29 @@ void AdjointStepper::right_hand_side(double time, Vec x, Vec f) {
   // f = (h/c) F_s(x), s the depth of the stage
   if (!method_.layer_map()) {
     Tape* const tape = tapes_of_stages_ && taping_ ? &stage_tape(stage_++) : nullptr;
-    return field_.field(point(time), field_.step(), x, f, tape);
+    return field_.field(point(time), field_.step(cell_), x, f, tape);
   }
   // The layer map as a step of forward Euler of length 1: f = G(u; h/c) - u.
   const ReadArray from(x);
   const WriteArray to(f);
   auto& model = field_.model();
-  if (!taping_) return model.increment(field_.entry(cell_), field_.step(), from.values, to.values);
-  auto& tape = tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0);
-  model.map(field_.entry(cell_), field_.step(), from.values, to.values, &tape);
+  Tape* const tape = taping_ ? &tapes_.of(model, keeps_ ? cell_ - 1 - first_ : 0) : nullptr;
+  model.map(field_.entry(cell_), field_.step(cell_), from.values, to.values, tape);
   for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= from.values[j];
 }
 
 void AdjointStepper::transposed_product(Vec w, Vec bar) {
   // For implicit methods this is a product within a Krylov solver, bar = (h/c) (dF/du)^T w, not part of the
   // gradient.
-  if (!method_.explicit_stages()) return field_.adjoint(at_point_, field_.step(), at_, w, bar, {}, nullptr);
+  if (!method_.explicit_stages())
+    return field_.adjoint(at_point_, field_.step(cell_), at_, w, bar, {}, nullptr);
   --stage_;
   if (!method_.layer_map()) {
     // bar = (h/c) (dF/du)^T w and gradient += b_i (h/c) (dF/dtheta)^T w at stage i, with 1 for b_i = 0. PETSc
     // itself multiplies `bar` by this factor, which is therefore taken out again.
     const double factor = method_.stage_factor(stage_);
     Tape* const tape = tapes_of_stages_ ? &stage_tape(stage_) : nullptr;
-    field_.adjoint(at_point_, factor * field_.step(), at_, w, bar, gradient_, tape);
+    field_.adjoint(at_point_, factor * field_.step(cell_), at_, w, bar, gradient_, tape);
     check(VecScale(bar, 1 / factor));
     return;
   }
@@ -263,7 +262,7 @@ void AdjointStepper::transposed_product(Vec w, Vec bar) {
   const ReadArray from(at_), outer(w);
   const WriteArray to(bar);
   auto& model = field_.model();
-  model.pull(field_.entry(cell_), field_.step(), from.values, outer.values, to.values, gradient_,
+  model.pull(field_.entry(cell_), field_.step(cell_), from.values, outer.values, to.values, gradient_,
              &tapes_.of(model, cell_ - 1 - first_), Order::first);
   for (Index j = 0, count = field_.size(); j < count; ++j) to.values[j] -= outer.values[j];
 }
@@ -273,7 +272,8 @@ void AdjointStepper::parameter_product(Vec w) {
   VecHandle unused;
   check(VecDuplicate(w, unused.out()));
   const double factor = method_.parameter_factor(parameters_share_);
-  field_.adjoint(parameters_at_point_, factor * field_.step(), parameters_at_, w, unused, gradient_, nullptr);
+  field_.adjoint(parameters_at_point_, factor * field_.step(cell_), parameters_at_, w, unused, gradient_,
+                 nullptr);
 }
 
 // The PETSc callbacks of AdjointStepper.
@@ -295,7 +295,7 @@ void AdjointStepper::set_callbacks() {
   }));
   if (!keeps_ && method_.explicit_stages()) return;  // no Jacobian needed
   jacobian_ = std::make_unique<ShellMatrix>(
-      u_, [this](Vec x, Vec y) { field_.tangent(at_point_, field_.step(), at_, x, y); },
+      u_, [this](Vec x, Vec y) { field_.tangent(at_point_, field_.step(cell_), at_, x, y); },
       [this](Vec x, Vec y) { transposed_product(x, y); });
   check(TSSetRHSJacobian(
       ts_, jacobian_->get(), jacobian_->get(),

@@ -72,8 +72,8 @@ class AdjointStepper {
   AdjointStepper& operator=(const AdjointStepper&) = delete;
 
   /// Marches u from row `first` through `count` cells and calls `edit` and `row` (each may be empty) after
-  /// each. `taping`: the layer map, or
-  /// with AdjointSettings::tapes every stage, runs with tapes. Collective; throws NumericalFailure.
+  /// each. `taping`: the layer map, or with AdjointSettings::tapes every stage, runs with tapes. Collective;
+  /// throws NumericalFailure.
   void march(int first, int count, double* u, bool taping, const RowEdit& edit, const RowVisitor& row);
   /// The adjoint of the state, which step_back updates.
   Vec lambda() const { return lambda_; }

@@ -85,7 +85,7 @@ void March::Impl::make_stepper() {
             {
               const ReadArray from(x);
               const WriteArray to(f);
-              me.model.increment(me.field.entry(me.cell), me.field.step(), from.values, to.values);
+              me.model.increment(me.field.entry(me.cell), me.field.step(me.cell), from.values, to.values);
             }
             check(VecScale(f, 1 / h));
           });

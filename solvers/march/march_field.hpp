@@ -25,8 +25,8 @@ class MarchField {
   DepthModel& model() const { return model_; }
   DepthCells depth() const { return depth_; }
   double speed() const { return speed_; }
-  /// h / c, the length of the step over one cell.
-  double step() const { return depth_.spacing() / speed_; }
+  /// h_i / c, the length of the step over a cell.
+  double step(int cell) const { return depth_.length(cell) / speed_; }
   std::size_t size() const { return model_.context().size(); }
   MPI_Comm comm() const { return model_.context().line->comm(); }
   bool constant_weights() const { return model_.spec().variation == DepthVariation::constant; }

@@ -54,7 +54,7 @@ const std::vector<double>& ModelProbe::forward(std::vector<double>& u, Keep keep
 }
 
 void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
-                         std::span<double> gradient, const RowVisitor& row) {
+                         std::span<double> gradient, const RowEdit& row) {
   std::fill(gradient.begin(), gradient.end(), 0.0);
   u_bar.resize(context_.size());
   // u_bar = (dz/du_M)^T z_bar, then (dG_i/du)^T from row M down to row 0

@@ -44,8 +44,8 @@ class ModelProbe {
   void set_edit(RowEdit edit) { pass_.set_edit(std::move(edit)); }
   /// u := the embedded batch. Its lengths hold for all following calls.
   void embed(const Batch& batch, std::vector<double>& u);
-  /// Adds the gradient of the parameters of the embedding to `gradient` (flat), from the cotangent of row 0.
-  /// `batch` is that of the last `embed`. Not collective.
+  /// Adds the gradient of the parameters of the embedding to `gradient` (flat), from the cotangent of row 0,
+  /// which may be changed. `batch` is that of the last `embed`. Not collective.
   void embed_adjoint(const Batch& batch, std::vector<double>& u_bar, std::span<double> gradient);
   /// Marches u from row 0 to row M and returns the logits, [sample][class], valid until the next call. `row`
   /// is called with all rows 0 .. M, each valid during the call. Keep::activations keeps what `adjoint`
@@ -54,9 +54,10 @@ class ModelProbe {
                                      const RowVisitor& row = {});
   /// Marches the cotangent of the logits of the last forward(Keep::activations) back to row 0, where it is
   /// left in u_bar. `gradient` (flat, or empty) := gradient of the parameters between embedding and logits.
-  /// `row` is called with rows M .. 0 and their cotangents. May be called again for the same forward.
+  /// `row` is called with rows M .. 0 and their cotangents, which it may change: where states were replaced,
+  /// it sets them to 0 (DepthMarch::set_edit). May be called again for the same forward.
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
-               std::span<double> gradient = {}, const RowVisitor& row = {});
+               std::span<double> gradient = {}, const RowEdit& row = {});
 
   /// k := attention weights of the cell after row i at the state u, [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);

@@ -103,10 +103,11 @@ void Backpropagation::backward(double* u_bar, std::span<double> gradient, const 
   });
 }
 
-void Backpropagation::pull(double* w_dot, std::span<double> gradient) {
+void Backpropagation::pull(double* w_dot, std::span<double> gradient, const RowEdit& row) {
   march_back(w_dot, [&](int cell, Index i, const double* from, double* to) {
     model_.pull(depth_.entry(cell), step(cell), states_[i].data(), from, to, gradient, tapes_[i].get(),
                 Order::first);
+    if (row) row(cell - 1, to);
   });
 }
 
@@ -126,12 +127,13 @@ void Backpropagation::push(double* u_dot, std::span<const double> direction, con
 }
 
 void Backpropagation::pull_along(double* w_dot, std::span<const double> direction,
-                                 std::span<double> gradient_dot) {
+                                 std::span<double> gradient_dot, const RowEdit& row) {
   // w_dot_{i-1} = d/de (dG_i/du)^T w_i and gradient_dot += d/de (dG_i/dtheta)^T w_i along (u_dot_{i-1},
   // direction, w_dot_i)
   march_back(w_dot, [&](int cell, Index i, const double* from, double* to) {
     model_.pull_along(depth_.entry(cell), step(cell), {states_[i].data(), tangents_[i].data()}, from,
                       direction, to, gradient_dot, *tapes_[i]);
+    if (row) row(cell - 1, to);
   });
 }
 

@@ -72,7 +72,8 @@ class DepthMarch {
   /// replaced by another (empty: nothing). It is called before `row` sees them, also where `backward` marches
   /// again, so that it has to do the same every time. Derivatives are taken at the changed states, and that
   /// is all `backward` knows of them: where the change depends on u, RowAdjoint multiplies u_bar with its
-  /// transpose (0 where u is replaced, the identity where a vector is added).
+  /// transpose (0 where u is replaced, the identity where a vector is added); at the last row the caller
+  /// does, before `backward`.
   void set_edit(RowEdit edit) { edit_ = std::move(edit); }
 
  protected:
@@ -102,11 +103,13 @@ class Backpropagation final : public DepthMarch {
   /// a forward march that kept.
   void push(double* u_dot, std::span<const double> direction, const RowEdit& row);
   /// Marches w_dot as `backward` does, but leaves all tapes as they are: for products with the Gauss-Newton
-  /// matrix.
-  void pull(double* w_dot, std::span<double> gradient);
+  /// matrix. `row` is called with rows j-1 .. i-1 and their vectors, as RowAdjoint is.
+  void pull(double* w_dot, std::span<double> gradient, const RowEdit& row);
   /// The derivative of `backward` along w_dot and the direction of the last push: w_dot from the last row
-  /// (in) to the first (out), gradient_dot += . After a forward march with Keep::second_derivatives.
-  void pull_along(double* w_dot, std::span<const double> direction, std::span<double> gradient_dot);
+  /// (in) to the first (out), gradient_dot += . `row` as in `pull`. After a forward march with
+  /// Keep::second_derivatives.
+  void pull_along(double* w_dot, std::span<const double> direction, std::span<double> gradient_dot,
+                  const RowEdit& row);
 
  private:
   /// The forward march with tapes: each cell writes its result to where the next cell keeps its input.

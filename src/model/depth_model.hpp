@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <span>
-#include <string>
 
 #include "model/depth_weights.hpp"
 #include "operators/slab.hpp"
@@ -51,7 +50,7 @@ class Tape {
 /// results overlap no argument. Calls are collective over the token line unless they say otherwise.
 ///
 /// A null tape means: keep nothing, compute again. With a tape, derivatives read what the application that
-/// filled it kept, at its depth, h, u, mask and parameters. `parameters` is the flat vector of a gradient, or
+/// filled it kept, at its depth, h, u, mask, parameters and parts. `parameters` is the flat vector of a gradient, or
 /// empty: += this rank's share. `direction` is a flat vector of variations, or empty: the parameters do not
 /// vary.
 class DepthModel {

@@ -47,8 +47,9 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
   for (int i = cells.begin; i < cells.end; ++i) {
     const double* const from = w.at(i);
     double *const below = u_bar.at(i - 1), *const here = u_bar.at(i);
+    const double rate = this->rate(i);
     for (Index j = 0; j < u.slab; ++j) {
-      work_[j] = rate(i) * from[j];
+      work_[j] = rate * from[j];
       here[j] -= work_[j];
     }
     model_.pull(point(i), step(i), u.at(i - 1), work_.data(), bar_.data(), parameters, nullptr, Order::first);

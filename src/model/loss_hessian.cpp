@@ -75,12 +75,12 @@ void LossHessian::multiply(Curvature part, const ParameterVector& direction, Bat
   pass.push_task(part, tape.batch, direction, slab_.data(), other_slab_.data(), product);
   slab_.swap(other_slab_);
   if (part == Curvature::gauss_newton) return pull(tape, product);
-  tape.march.pull_along(slab_.data(), direction.values, product);
+  tape.march.pull_along(slab_.data(), direction.values, product, {});
   pass.pull_embedding_along(tape.batch, direction, slab_.data(), product);
 }
 
 void LossHessian::pull(BatchTape& tape, std::span<double> product) {
-  tape.march.pull(slab_.data(), product);
+  tape.march.pull(slab_.data(), product, {});
   tape.pass.pull_embedding(tape.batch, slab_.data(), product, Task::KeepFor::nothing);
 }
 

@@ -116,14 +116,15 @@ struct DepthCells {
   double length(int /*cell*/) const { return spacing(); }
   /// The depth at the entry s_{i-1} of cell i, where `shift` reads the weights. Its layer is that of the
   /// cell, floor((i-1)h) + 1 (M is a multiple of S for constant weights).
-  DepthPoint entry(int cell) const { return {layer_of(cell), row(cell - 1)}; }
+  DepthPoint entry(int cell) const { return at(cell, 0); }
   /// The depth at the exit s_i of cell i, where `upwind` and `upwind2` read the weights. Its layer is that of
   /// the cell.
-  DepthPoint exit(int cell) const { return {layer_of(cell), row(cell)}; }
-
- private:
-  double row(int i) const { return static_cast<double>(i) * layers / cells; }
-  int layer_of(int cell) const { return static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1; }
+  DepthPoint exit(int cell) const { return at(cell, 1); }
+  /// The depth in between, at this share of the cell.
+  DepthPoint at(int cell, double share) const {
+    return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
+            (cell - 1 + share) * layers / cells};
+  }
 };
 
 }  // namespace fluxformer

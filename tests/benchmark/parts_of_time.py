@@ -25,7 +25,7 @@ PARTS = {  # the first that matches the function's name, with the arguments of t
     "LayerNorm": r"layer_norm",
     "turning and rounding factors": r"turn_block|exchange_all|Bfloat16Product|set_pairs|pair_rows|round",
     "optimiser and clipping": r"Optimiser|clip|sum_over",
-    "passes over states": r"SlabModel|SlabTape|LayerTerm|FieldOperator|Backpropagation|memset|memmove|memcpy|Vec[A-Z]",
+    "passes over states": r"SlabModel|SlabNorm|LayerMap|LayerTerm|FieldOperator|Backpropagation|memset|memmove|memcpy|Vec[A-Z]",
 }
 PRODUCTS = r"\[JIT\]|perf-\d+|xsmm|openblas|libblas|dnnl"  # names of files, or of functions
 

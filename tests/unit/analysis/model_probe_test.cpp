@@ -153,6 +153,27 @@ TEST_F(Probes, give_the_first_order_effect_of_a_source_by_the_adjoint_at_its_row
   }
 }
 
+TEST_F(Probes, go_back_through_replaced_states_by_the_transpose_of_the_replacement) {
+  std::vector<double> u, u_bar;
+  c.probe.embed(batch, u);
+  const auto put = random_vector(u.size(), 41), v = random_vector(u.size(), 42);
+  // Every second number of row 2 is replaced.
+  c.probe.set_edit([&](int row, double* state) {
+    for (std::size_t j = 0; row == 2 && j < u.size(); j += 2) state[j] = put[j];
+  });
+  const auto seen = look(c.probe, u, Keep::activations);
+  const auto logits_bar = random_vector(seen.logits.size(), 43);
+  c.probe.adjoint(logits_bar, u_bar, {}, [&](int row, double* bar) {
+    for (std::size_t j = 0; row == 2 && j < u.size(); j += 2) bar[j] = 0;
+  });
+  const double h = 1e-5;  // central differences: error h^2 and round-off / h
+  auto plus = u, minus = u;
+  for (std::size_t j = 0; j < u.size(); ++j) plus[j] += h * v[j], minus[j] -= h * v[j];
+  const double slope =
+      (dot(look(c.probe, plus).logits, logits_bar) - dot(look(c.probe, minus).logits, logits_bar)) / (2 * h);
+  EXPECT_NEAR(dot(u_bar, v), slope, 1e-8 * (1 + std::abs(slope)));
+}
+
 TEST_F(Probes, transpose_each_cell) {
   std::vector<double> u;
   c.probe.embed(batch, u);

@@ -39,7 +39,7 @@ Results forward_and_back(Backpropagation& march, Index parameters, const Ends& a
 Results results_along(Backpropagation& march, const Ends& along, const Whole& direction) {
   Results found{along.u, along.w, Whole(direction.size(), 0.0)};
   march.push(found[0].data(), direction, {});
-  march.pull_along(found[1].data(), direction, found[2]);
+  march.pull_along(found[1].data(), direction, found[2], {});
   return found;
 }
 
