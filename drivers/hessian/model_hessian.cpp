@@ -73,9 +73,9 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
   SlabContext context = context_of(samples, spec, 1);
   const LossHessian products(parameters, context, depth_of(spec), 1,
                              loss);  // throws if the loss has no second derivatives
-  // Numbers that states and tapes of second order hold for a row of a cell: attention 15 d, a reaction 3 d +
-  // 5 f, a sub-layer 6 d; macaron has two reactions and three sub-layers, the midpoint rule evaluates each term
-  // twice.
+  // Numbers that states and tapes of second order hold for a row of a cell: attention 15 d, a reaction
+  // 3 d + 5 f, a sub-layer 6 d; macaron has two reactions and three sub-layers, the midpoint rule evaluates
+  // each term twice.
   const double rows = largest_share(samples) * samples.line().block().count();
   const double evaluations = spec.subflow == SubLayerIntegrator::midpoint ? 2 : 1;
   const double reactions = spec.order == SubLayerOrder::macaron ? 2 : 1;

@@ -50,9 +50,9 @@ class Tape {
 /// results overlap no argument. Calls are collective over the token line unless they say otherwise.
 ///
 /// A null tape means: keep nothing, compute again. With a tape, derivatives read what the application that
-/// filled it kept, at its depth, h, u, mask, parameters and parts. `parameters` is the flat vector of a gradient, or
-/// empty: += this rank's share. `direction` is a flat vector of variations, or empty: the parameters do not
-/// vary.
+/// filled it kept, at its depth, h, u, mask, parameters and parts. `parameters` is the flat vector of a
+/// gradient, or empty: += this rank's share. `direction` is a flat vector of variations, or empty: the
+/// parameters do not vary.
 class DepthModel {
  public:
   virtual ~DepthModel() = default;
