@@ -203,7 +203,8 @@ std::unique_ptr<Tape> SlabModel<T>::make_tape(Order upto) const {
   if (upto == Order::second) {
     // Products with a direction of the weights are not rounded: they would be derivatives of another map.
     if (operands_ != Operands::exact)
-      throw BadInput("run.precision = mixed: products with the Hessian need float32 or float64");
+      throw BadInput(
+          "run.precision = mixed: products with the Hessian need run.precision = double or single");
     map_.require(upto);
   }
   return std::make_unique<LayerTape<T>>(upto);
