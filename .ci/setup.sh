@@ -15,16 +15,29 @@ die() {
   exit 1
 }
 
-# packages_of GROUP...: the names listed under "# --- GROUP:" in debian-packages.txt
+# one_of NAME...: the first name that this release has; if it has none of them, the first
+one_of() {
+  local name
+  for name in "$@"; do
+    if [ -n "$(apt-cache policy "$name" 2>/dev/null | grep -E '^  Candidate: [^(]')" ]; then
+      echo "$name"
+      return 0
+    fi
+  done
+  echo "$1"
+}
+
+# packages_of GROUP...: the names listed under "# --- GROUP:" in debian-packages.txt; of "one | other" what this release has
 packages_of() {
-  local wanted=" $* " group='' line name
+  local wanted=" $* " group='' line names
   while IFS= read -r line; do
     case $line in
       '# --- '*) group=${line#'# --- '} group=${group%%:*} ;;
       '#'* | '') ;;
       *)
-        name=${line%%[ #]*}
-        [[ $wanted == *" $group "* ]] && printf '%s\n' "$name"
+        [[ $wanted == *" $group "* ]] || continue
+        read -ra names <<<"${line%%#*}"
+        if [ ${#names[@]} -eq 1 ]; then echo "${names[0]}"; else one_of "${names[@]//|/}"; fi
         ;;
     esac
   done <debian-packages.txt
@@ -65,12 +78,15 @@ need_packages() {
   fi
   mapfile -t missing < <(missing_of "${names[@]}")
   [ ${#missing[@]} -gt 0 ] || return 0
-  install=(apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}")
-  say "installing ${#missing[@]} Debian package(s): ${missing[*]}"
-  if command -v apt-get >/dev/null && as_root apt-get update -q &&
-    as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}"; then
+  if command -v apt-get >/dev/null && as_root apt-get update -q; then
+    mapfile -t names < <(packages_of "$@") # only now does apt surely know which of several names this release has
     mapfile -t missing < <(missing_of "${names[@]}")
-    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing ${#missing[@]} Debian package(s): ${missing[*]}"
+    install=(apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}")
+    if as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}"; then
+      mapfile -t missing < <(missing_of "${names[@]}")
+      [ ${#missing[@]} -gt 0 ] || return 0
+    fi
   fi
   {
     printf '\nThese Debian packages are missing and could not be installed:\n'
@@ -89,9 +105,11 @@ mpi_environment() {
   fi
   if [ "$(cores)" -lt "$1" ]; then # more ranks than cores: allow it, and yield while waiting
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe # Open MPI 5
   fi
   # Bound ranks would share their cores, always the first ones, with those of other runs.
   export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
+  export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none} # Open MPI 5
 }
 
 # unity_in FOLDER: the option by which a build from nothing compiles several sources at once; a build folder that exists stays as it is

@@ -116,7 +116,9 @@ class Array:
 
     def __getitem__(self, index: Index) -> np.ndarray:
         """The numbers at an index that h5py understands."""
-        with reading(self._path, self._name, (OSError, RuntimeError)):  # others are the caller's: a wrong index, a closed file
+        if not self._dataset:  # h5py's own exception for that depends on its version
+            raise ValueError(f"{self._path} is closed")
+        with reading(self._path, self._name, (OSError, RuntimeError)):  # others are the caller's, such as a wrong index
             return self._dataset[index]
 
     def coordinate(self, axis: int | str) -> np.ndarray:

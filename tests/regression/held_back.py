@@ -14,13 +14,13 @@ import time
 
 from program import HOLD, TIMEOUT, ProgramTest
 
-# Read by Open MPI when it starts, after the program has begun to catch signals.
-WHILE_MPI_STARTS = ("open", "/mca-params.conf")
+# The program has begun to catch signals by then.
+WHILE_MPI_STARTS = ("call", "MPI_Init_thread")
 
 
 class Hold:
     """Runs that have `environment` wait just before the event: the `count`-th time that one of their processes opens a file
-    whose path ends in `name` ("open"), or gives a file that name ("rename"). They go on after `let_go`."""
+    whose path ends in `name` ("open"), gives a file that name ("rename") or calls that function ("call"). They go on after `let_go`."""
 
     def __init__(self, event, name, count=1):
         self.folder = tempfile.mkdtemp(prefix="fluxformer-hold-")

@@ -32,7 +32,7 @@ class OwnTermTest(program.ProgramTest):
     def test_an_experiment_from_outside(self):
         prefix, build = self.path("installed"), self.path("build")
         call("cmake", "--install", BUILD, "--prefix", prefix)
-        call("cmake", "-S", EXAMPLE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}",
+        call("cmake", "-G", "Ninja", "-S", EXAMPLE, "-B", build, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}",
              "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
         # Only installed headers, not those of the source tree.
         with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:

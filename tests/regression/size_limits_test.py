@@ -17,7 +17,7 @@ from program import FULL_TIER, TrainTest, together  # noqa: E402
 GO_ON, OVERWRITE = "--checkpoint.restart=auto", "--output.overwrite=true"
 REACHED = "the limit on the size of files (ulimit -f) is reached"
 # MPI's own files in shared memory are subject to the limit too: do without them.
-NO_SHARED_MEMORY = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_btl": "self,tcp"}
+NO_SHARED_MEMORY = {"OMPI_MCA_ess_singleton_isolated": "1", "OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
 MIB = 1024  # of the blocks that ulimit counts in bash
 # Where the limit holds: without a launcher, on all ranks and on one of them. Those that meet it together agree as one does with the others.
 WHERE = ({}, {"ranks": 3}, {"ranks": 3, "rank": 2}) if FULL_TIER else ({}, {"ranks": 3, "rank": 2})

@@ -1,8 +1,8 @@
 // Preloaded by tests into the program (LD_PRELOAD): holds it back at a moment of its work that a test names
 // (tests/regression/held_back.py), so that a signal or a kill arrives there however fast or slow the machine is.
 //
-//   FLUXFORMER_HOLD_EVENT    open | rename
-//   FLUXFORMER_HOLD_NAME     end of the path that is opened, or that a file gets
+//   FLUXFORMER_HOLD_EVENT    open | rename | call
+//   FLUXFORMER_HOLD_NAME     end of the path that is opened, or that a file gets; or the function: MPI_Init_thread
 //   FLUXFORMER_HOLD_COUNT    which of these events of a process, from 1
 //   FLUXFORMER_HOLD_FOLDER   The process waits just before the event, for as long as this folder holds a file `wait`. It makes a file
 //                            `held.<process id>` when it begins to wait, and `woken.<process id>` when it has handled a signal there.
@@ -116,6 +116,10 @@ FILE* fopen(const char* path, const char* how) {
 FILE* fopen64(const char* path, const char* how) {
   hold("open", path);
   return NEXT(fopen64)(path, how);
+}
+int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  hold("call", "MPI_Init_thread");
+  return NEXT(MPI_Init_thread)(argc, argv, required, provided);
 }
 int rename(const char* from, const char* to) {
   hold("rename", to);

@@ -63,6 +63,7 @@ struct Counter {
   double worstDist() const { return radius; }
   std::size_t size() const { return count; }
   bool full() const { return true; }
+  void sort() {}  // nanoflann 1.7 sorts what it found
 };
 
 /// k-d tree of points, which it owns. Radii are 8th powers.

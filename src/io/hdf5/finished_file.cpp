@@ -23,6 +23,12 @@ namespace {
 // HDF5 1.10 crashes, or never returns, on some damaged files: sizes within its heaps of texts are not
 // checked, and have no checksum. So a file is first read by a process that may die.
 
+#if H5_VERSION_GE(1, 12, 0)
+using ObjectInfo = H5O_info1_t;  // what H5Oget_info2 fills in
+#else
+using ObjectInfo = H5O_info_t;
+#endif
+
 constexpr double largest_dataset = 256e6;  // bytes; for a larger one the time would be felt
 constexpr double pace = 20e6;              // bytes a second that every machine reads and decompresses
 constexpr rlim_t pause = 3;                // s of the processor, of which a busy machine may count some twice
@@ -121,7 +127,7 @@ herr_t read_object(hid_t group, const char* name, const H5L_info_t* link, void* 
   auto& addresses = *static_cast<std::set<haddr_t>*>(seen);
   if (link->type != H5L_TYPE_HARD) return 0;
   const ObjectHandle object(H5Oopen(group, name, H5P_DEFAULT));
-  H5O_info_t info;
+  ObjectInfo info;
   if (!object.open() || H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0 ||
       !addresses.insert(info.addr).second)
     return 0;
