@@ -12,6 +12,8 @@
 #include <exception>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "base/error.hpp"
@@ -19,13 +21,18 @@
 #include "base/options.hpp"
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
+#include "base/session.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/experiment.hpp"
 #include "drivers/common/model_options.hpp"
+#include "drivers/common/run_options.hpp"
 #include "drivers/former_names.hpp"
 #include "drivers/registry.hpp"
+#include "io/hdf5/checker.hpp"
+#include "io/hdf5/finished_file.hpp"
+#include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -111,6 +118,7 @@ std::string overview() {
   return "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
          "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
          "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
+         "  fluxformer check FILE ...         whether HDF5 files can be read without a crash\n"
          "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
          "experiments, by family:\n" +
          experiments_by_family();
@@ -204,31 +212,107 @@ int run_experiment(const ExperimentEntry& entry, const Settings& settings, const
   return static_cast<int>(report.code);
 }
 
+std::string version() {
+  std::string text;
+  for (const auto& [name, value] : provenance())
+    if (!value.empty()) text += name + " = " + value + '\n';  // a run has more
+  return text;
+}
+
+std::string description_of(const std::string& experiment) {
+  if (!experiment.empty()) return description_as_json(experiments_called(experiment)) + '\n';
+  std::vector<const ExperimentEntry*> all;
+  for (const auto& entry : experiments()) all.push_back(&entry);
+  return description_as_json(all) + '\n';
+}
+
+/// What the program says of itself, if that is what it was asked for.
+std::optional<std::string> answer(const Arguments& arguments) {
+  if (arguments.version) return version();
+  if (!arguments.describe.empty()) return description_of(arguments.experiment);
+  if (arguments.experiment.empty()) return overview();
+  if (arguments.help) return help_of(arguments.experiment);
+  return {};
+}
+
+/// Replaces line breaks, so that a message is one line even if names in it contain some.
+std::string in_one_line(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = c == '\n' ? ' ' : '?';
+  return message;
+}
+
+void report(const Error& e) {
+  std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
+}
+
+constexpr const char* help_of_check =
+    "fluxformer check FILE ...\n\n"
+    "Reads all of each HDF5 file, but for plain numbers and datasets beyond 256 MB, in a second process, as "
+    "a "
+    "run does before it reads\na file itself: HDF5 crashes on some damaged files, or comes to no end. One "
+    "line "
+    "a file. Exit code 0: all can be read; 2: not all.\n";
+
+/// The words after `check`; returns the exit code.
+int check_files(const std::vector<std::string>& files) {
+  if (files.empty()) throw BadInput("check: no file; fluxformer check FILE ...");
+  if (std::ranges::any_of(files, [](auto& word) { return word == "--help" || word == "-h"; })) {
+    std::cout << help_of_check;
+    return 0;
+  }
+  io::quiet_hdf5();
+  int code = 0;
+  for (const auto& file : files) {
+    try {
+      io::open_finished(file);
+      std::cout << file << ": can be read" << std::endl;
+    } catch (const BadInput& e) {
+      std::cout << file << ": " << e.what() << std::endl;
+      code = static_cast<int>(ExitCode::bad_input);
+    }
+  }
+  return code;
+}
+
+/// What can be done without MPI, with its exit code; nothing for a run.
+std::optional<int> without_mpi(int argc, char** argv, bool speaks) {
+  if (argc > 1 && std::string_view(argv[1]) == "check") {
+    if (!speaks) return 0;
+    try {
+      return check_files({argv + 2, argv + argc});
+    } catch (const Error& e) {
+      report(e);
+      return static_cast<int>(e.code());
+    }
+  }
+  const auto text = answer(read_arguments(argc, argv));
+  if (!text) return {};
+  if (speaks) std::cout << *text;
+  return 0;
+}
+
+/// The rank of this process, as its launcher has put it into the environment: there is no MPI yet to ask.
+/// Empty if there is no launcher.
+std::string_view launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID"})
+    if (const char* rank = std::getenv(name)) return rank;
+  return {};
+}
+
+/// Whether the last word on it says so: the deck itself may be an HDF5 file.
+bool trusts_files(const std::vector<std::string>& overrides) {
+  const auto option = trust_files_option();
+  bool trusted = std::get<bool>(option.fallback);
+  for (const auto& text : overrides)
+    if (text.starts_with(option.name + "="))
+      trusted = std::get<bool>(parse_value(option, text.substr(option.name.size() + 1)));
+  return trusted;
+}
+
 int run(int argc, char** argv, MPI_Comm comm, bool root) {
   const auto arguments = read_arguments(argc, argv);
-  if (arguments.version) {
-    if (root)
-      for (const auto& [name, value] : provenance()) std::cout << name << " = " << value << '\n';
-    return 0;
-  }
-  if (!arguments.describe.empty()) {
-    std::vector<const ExperimentEntry*> asked;
-    if (arguments.experiment.empty())
-      for (const auto& entry : experiments()) asked.push_back(&entry);
-    else
-      asked = experiments_called(arguments.experiment);
-    if (root) std::cout << description_as_json(asked) << '\n';
-    return 0;
-  }
-  if (arguments.experiment.empty()) {
-    if (root) std::cout << overview();
-    return 0;
-  }
-  if (arguments.help) {
-    const auto help = help_of(arguments.experiment);
-    if (root) std::cout << help;
-    return 0;
-  }
+  io::trust_files(trusts_files(arguments.overrides));
   const auto names = names_in_files(arguments.experiment);
   const Deck deck = arguments.deck.empty() ? Deck{} : read_deck_file(comm, arguments.deck, names);
   const std::string source = arguments.deck.empty() ? "no deck" : arguments.deck;
@@ -239,6 +323,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
               << '\n';
   Settings settings(std::make_shared<const Options>(entry.declare), request.deck, request.settings, source,
                     deck.origin);
+  io::trust_files(settings.flag(trust_files_key));
   if (root) report_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   leave_data_to_file(settings);
@@ -254,13 +339,6 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
     for (const auto& [name, value] : settings.petsc()) list += (list.empty() ? "" : ", ") + name;
     throw BadInput("[petsc] " + list + ": cannot be done: " + e.what());
   }
-}
-
-/// Replaces line breaks, so that a message is one line even if names in it contain some.
-std::string in_one_line(std::string message) {
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = c == '\n' ? ' ' : '?';
-  return message;
 }
 
 /// Ends the program for an exception that is no Error. It was not agreed on: other ranks may be waiting in a
@@ -286,6 +364,21 @@ std::string in_one_line(std::string message) {
 
 }  // namespace
 
+int run_program(int argc, char** argv) {
+  if (const auto code = io::serve_as_checker(argc, argv)) return *code;
+  const auto rank = launched_rank();
+  try {
+    if (const auto code = without_mpi(argc, argv, rank.empty() || rank == "0")) return *code;
+  } catch (const Error& e) {
+    if (rank.empty()) {
+      report(e);
+      return static_cast<int>(e.code());
+    }  // otherwise it is thrown again below: a rank that ended now could end rank 0 before that has spoken
+  }
+  const Session session(argc, argv);
+  return run_command_line(argc, argv);
+}
+
 int run_command_line(int argc, char** argv) {
   std::set_terminate(end_at_once);
   const MPI_Comm comm = MPI_COMM_WORLD;
@@ -293,7 +386,7 @@ int run_command_line(int argc, char** argv) {
   try {
     return run(argc, argv, comm, root);
   } catch (const Error& e) {
-    if (root) std::cerr << "fluxformer: " << in_one_line(e.what()) << std::endl;
+    if (root) report(e);
     return static_cast<int>(e.code());
   }
 }

@@ -18,6 +18,15 @@ Option overwrite_option() {
           .role = Role::permission};
 }
 
+Option trust_files_option() {
+  return {.name = trust_files_key,
+          .fallback = false,
+          .doc =
+              "read HDF5 files at once, without a process that reads each first and may crash on it; for "
+              "sites that allow no second process. Not taken from a file used as a deck",
+          .role = Role::permission};
+}
+
 Option precision_option() {
   return {
       .name = "run.precision",

@@ -12,6 +12,9 @@ namespace fluxformer {
 Option output_option(std::string fallback, std::string doc = "HDF5 file to write at the end");
 /// The key output.overwrite.
 Option overwrite_option();
+/// The key run.trust_files.
+inline constexpr const char* trust_files_key = "run.trust_files";
+Option trust_files_option();
 /// The key run.precision.
 Option precision_option();
 /// The key run.seed; `doc`: what it seeds.

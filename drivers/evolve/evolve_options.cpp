@@ -86,6 +86,7 @@ void declare_evolve(Options& options) {
 
   options.declare(output_option("evolve.h5", "HDF5 file to write; called <file>.part until it is complete"));
   options.declare(overwrite_option());
+  options.declare(trust_files_option());
   options.declare("output.every", 0.0, "time between stored states; 0: start and end only",
                   {.unit = "time", .minimum = 0, .role = Role::output});
   options.declare("output.fields", "u", "field stored over depth and tokens: the hidden state u, or none",

@@ -45,6 +45,7 @@ void add_seconds(const Findings& found, const std::vector<std::string>& groups, 
 void declare_study_run(Options& options, const std::string& file) {
   options.declare(output_option(file));
   options.declare(overwrite_option());
+  options.declare(trust_files_option());
   options.declare(points_option());
   options.declare(restart_option());
   options.declare(time_limit_option());

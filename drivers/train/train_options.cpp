@@ -129,6 +129,7 @@ void declare_output(Options& options) {
                     "HDF5 file to write at the end; <name>.history.h5 can be read during training, "
                     "<name>.best.h5 holds the best weights by validation accuracy"));
   options.declare(overwrite_option());
+  options.declare(trust_files_option());
   options.declare("output.snapshots", 0L,
                   "epochs between weight snapshots <name>.epoch<k>.h5 (k = 0: the initial weights); 0: none",
                   {.unit = "epochs", .minimum = 0, .role = Role::output});

@@ -14,6 +14,7 @@
 #include "base/mpi.hpp"
 #include "io/digest.hpp"
 #include "io/from_root.hpp"
+#include "io/hdf5/checker.hpp"
 #include "io/hdf5/finished_file.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 #include "io/layout.hpp"
@@ -37,6 +38,7 @@ std::string shape_text(const std::vector<Index>& shape) {
 /// Runs `read`; a failure of it becomes BadInput that names the file.
 template <class Read>
 auto blaming(const std::string& file, const Read& read) {
+  const AtOnce at_once(file);
   try {
     return read();
   } catch (const Error& e) {

@@ -25,6 +25,7 @@
 #include <new>
 
 #include "base/session.hpp"
+#include "io/hdf5/checker.hpp"
 #include "tests/fuzz/worker.hpp"
 
 // The limits of a reader. Under the sanitizer a larger request ends the process with its stack.
@@ -256,6 +257,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   namespace fuzz = fluxformer::fuzz;
   namespace fs = std::filesystem;
+  if (const auto served = fluxformer::io::serve_as_checker(argc, argv)) return *served;
   // In memory where there is such a place; MPI's own files go there too, also those of workers that crash.
   std::string folder = (fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
                        std::string("/fluxformer-fuzz-XXXXXX");

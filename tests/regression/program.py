@@ -25,6 +25,7 @@ MPIEXEC = os.environ.get("MPIEXEC") or "mpiexec"
 # Libraries that are preloaded into the program: held_back.py, missing_memory_test.py.
 HOLD = os.environ.get("FLUXFORMER_HOLD") or os.path.join(ROOT, "build", "tests", "hold.so")
 NO_MEMORY = os.path.join(os.path.dirname(HOLD), "no_memory.so")
+CRASHING_READS = os.path.join(os.path.dirname(HOLD), "crashing_reads.so")
 # Runs in these tests take about a second, studies of many runs a minute; on a busy machine ten times that. What takes longer hangs.
 TIMEOUT = 1000
 # ./test.sh full sets it.

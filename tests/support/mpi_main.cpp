@@ -5,9 +5,11 @@
 #include <mpi.h>
 
 #include "base/session.hpp"
+#include "io/hdf5/checker.hpp"
 #include "tests/support/reached.hpp"
 
 int main(int argc, char** argv) {
+  if (const auto code = fluxformer::io::serve_as_checker(argc, argv)) return *code;
   testing::InitGoogleTest(&argc, argv);
   fluxformer::Session session(argc, argv);
   int rank = 0;

@@ -1,6 +1,5 @@
 // Adds the experiment `drift` to the program: `evolve` with an additional term, TokenDrift.
 
-#include "base/session.hpp"
 #include "drivers/command_line.hpp"
 #include "drivers/evolve/evolve_experiment.hpp"
 #include "drivers/evolve/evolve_options.hpp"
@@ -26,7 +25,6 @@ std::unique_ptr<fluxformer::Experiment> make_drift(const fluxformer::Settings& s
 }  // namespace
 
 int main(int argc, char** argv) {
-  fluxformer::Session session(argc, argv);
   fluxformer::register_experiment({.name = "drift",
                                    .family = "evolve",
                                    .sentence = "evolve with states that drift along the tokens",
@@ -34,5 +32,5 @@ int main(int argc, char** argv) {
                                    .declare = declare_drift,
                                    .describe = fluxformer::evolve_experiment().describe,
                                    .make = make_drift});
-  return fluxformer::run_command_line(argc, argv);
+  return fluxformer::run_program(argc, argv);
 }

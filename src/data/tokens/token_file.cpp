@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "data/text/vocabulary.hpp"
 #include "io/from_root.hpp"
+#include "io/hdf5/checker.hpp"
 #include "io/hdf5/finished_file.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
@@ -164,6 +165,7 @@ constexpr std::size_t most_words = std::size_t{1} << 24U;  // of the memory that
 template <class Read>
 auto blaming(const std::string& path, const Read& read) {
   const std::string key = "data.file = ";
+  const io::AtOnce at_once(key + path);
   try {
     return read();
   } catch (const Error& e) {

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""HDF5 files are read by a process that may crash on them before a run reads them; `fluxformer check`; run.trust_files. What the program
+says of itself needs no MPI."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from held_back import HeldBackTest  # noqa: E402 (the folder is put on the path first)
+from processes import members  # noqa: E402
+from program import CRASHING_READS, ProgramTest, with_attributes  # noqa: E402
+
+import h5py  # noqa: E402
+
+TRUST = "--run.trust_files=true"
+WRITING = ("open", "out.h5.part")
+
+
+def crashing(number, file="model.h5"):
+    return {"LD_PRELOAD": CRASHING_READS, "FLUXFORMER_CRASH_FILE": file, "FLUXFORMER_CRASH_SIGNAL": str(int(number))}
+
+
+class CheckedTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.evolve("--output.file=model.h5")
+
+
+class Crashes(CheckedTest):
+    """HDF5 dies by a signal, or because it has used up its stack."""
+
+    ON_IT = ("small.ini", "--model.file=model.h5")
+    ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, 0)
+
+    def crash(self, number, *arguments, ranks):
+        end = self.run_program("evolve", *arguments, ranks=ranks, environment=crashing(number))
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out")], [], end)
+        return end
+
+    def test_are_a_refusal_of_the_file(self):
+        for ranks, number in zip((1, 3, 2, 1), self.ENDS):
+            with self.subTest(number, ranks=ranks):
+                self.assert_refused(self.crash(number, *self.ON_IT, ranks=ranks), "model.file = model.h5", "HDF5 crashes when it reads it")
+
+    def test_in_a_trusted_file_end_all_ranks(self):
+        for ranks, number in zip((3, 1, 2, 1), self.ENDS):
+            with self.subTest(number, ranks=ranks):
+                end = self.crash(number, *self.ON_IT, TRUST, ranks=ranks)
+                self.assertEqual(end.code, 2, end)
+                self.assertEqual([line for line in end.messages if "model.h5" in line and "crashes when this run reads it" in line], end.messages, end)
+                self.assertEqual(len(end.messages), 1, end)
+
+    def test_in_a_trusted_deck_are_named(self):
+        end = self.crash(signal.SIGSEGV, "model.h5", TRUST, ranks=1)
+        self.assertIn("deck model.h5: damaged HDF5 file (HDF5 crashes when this run reads it)", end.err)
+
+    def test_a_file_used_as_a_deck_does_not_ask_for_trust(self):
+        shutil.copy(self.path("model.h5"), self.path("deck.h5"))
+        with h5py.File(self.path("deck.h5"), "r+") as file:
+            settings = file.attrs["settings"]
+            self.assertIn("trust_files = false", settings)
+            with_attributes("/", settings=settings.replace("trust_files = false", "trust_files = true"))(file)
+        end = self.crash(signal.SIGSEGV, "deck.h5", "--output.file=out.h5", "--model.file=model.h5", ranks=1)
+        self.assert_refused(end, "model.h5", "HDF5 crashes when it reads it")
+
+    def test_a_deck_may_ask_for_trust(self):
+        with open(self.path("small.ini"), encoding="utf-8") as stream:
+            self.write("trusting.ini", stream.read() + "[run]\ntrust_files = true\n")
+        end = self.crash(signal.SIGSEGV, "trusting.ini", "--model.file=model.h5", ranks=1)
+        self.assertIn("crashes when this run reads it", end.err)
+
+
+class Processes(HeldBackTest):
+    """One more process reads files, started without fork."""
+
+    def setUp(self):
+        super().setUp()
+        self.evolve("--output.file=model.h5")
+
+    def checkers(self, session):
+        found = []
+        for process in members(session):
+            with open(f"/proc/{process}/cmdline", encoding="utf-8") as stream:
+                if stream.read().startswith("fluxformer-check\0"):
+                    found.append(process)
+        return found
+
+    def test_there_is_one_in_a_run_that_reads_files(self):
+        for arguments, expected in ((("--model.file=model.h5",), 1), ((), 0), (("--model.file=model.h5", TRUST), 0)):
+            with self.subTest(arguments):
+                process, hold = self.start_held(WRITING, "evolve", "small.ini", "--output.overwrite=true", *arguments, ranks=3)
+                checkers = self.checkers(process.pid)
+                self.assertEqual(len(checkers), expected)
+                for checker in checkers:  # a queue may send its signals to all processes of a job; nothing of MPI is open in it
+                    os.kill(checker, signal.SIGTERM)
+                    os.kill(checker, signal.SIGUSR1)
+                    self.assertEqual(sorted(os.listdir(f"/proc/{checker}/fd")), ["0", "1", "2"])
+                hold.let_go()
+                self.assertEqual(self.ended(process).code, 0)
+                self.assertEqual(members(process.pid), [])
+
+    def test_it_ends_with_a_run_that_is_killed(self):
+        process, hold = self.start_held(WRITING, "evolve", "small.ini", "--model.file=model.h5", ranks=1)
+        checker, = self.checkers(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        self.ended(process)
+        hold.end()
+        self.wait_until_gone(checker)
+
+    def wait_until_gone(self, process):
+        while os.path.exists(f"/proc/{process}/exe"):  # a zombie has none
+            pass
+
+    def test_it_is_started_again_when_it_has_died(self):
+        shutil.copy(self.path("model.h5"), self.path("other.h5"))
+        process, hold = self.start_held(("open", "other.h5"), "check", "model.h5", "other.h5")
+        checker, = self.checkers(process.pid)
+        os.kill(checker, signal.SIGKILL)
+        hold.let_go()
+        end = self.ended(process)
+        self.assertEqual((end.code, end.out), (0, "model.h5: can be read\nother.h5: can be read\n"), end)
+
+    def test_no_rank_forks(self):
+        never = {"LD_PRELOAD": CRASHING_READS, "FLUXFORMER_NO_FORK": "1"}
+        for ranks in (1, 3):
+            end = self.run_program("evolve", "small.ini", "--model.file=model.h5", "--output.overwrite=true", ranks=ranks, environment=never)
+            self.assertEqual(end.code, 0, end)
+
+
+class Check(CheckedTest):
+    def check(self, *files, environment=None):
+        return self.run_program("check", *files, environment=environment)
+
+    def test_says_of_each_file_whether_it_can_be_read(self):
+        with open(self.path("model.h5"), "rb") as stream:
+            whole = stream.read()
+        self.write("cut.h5", whole[:len(whole) // 2])
+        end = self.check("model.h5")
+        self.assertEqual((end.code, end.out, end.err), (0, "model.h5: can be read\n", ""), end)
+        end = self.check("cut.h5", "model.h5", "none.h5", "small.ini")
+        self.assertEqual((end.code, end.err), (2, ""), end)
+        lines = end.out.splitlines()
+        for line, start in zip(lines, ("cut.h5: truncated or damaged HDF5 file", "model.h5: can be read", "none.h5: no such file",
+                                       "small.ini: cannot be read as HDF5"), strict=True):
+            self.assertTrue(line.startswith(start), lines)
+
+    def test_goes_on_after_a_crash(self):
+        shutil.copy(self.path("model.h5"), self.path("other.h5"))
+        for number in Crashes.ENDS:
+            end = self.check("model.h5", "other.h5", environment=crashing(number))
+            self.assertEqual((end.code, end.out), (2, "model.h5: damaged HDF5 file (HDF5 crashes when it reads it)\nother.h5: can be read\n"), end)
+
+    def test_needs_a_file(self):
+        self.assert_refused(self.check(), "check: no file")
+
+
+class WithoutMpi(CheckedTest):
+    """On a login node the program may not be able to start MPI."""
+
+    NO_MPI = {"OMPI_MCA_pml": "none_such"}
+
+    def test_runs_do_not_start_here(self):
+        self.assertNotEqual(self.run_program("evolve", "small.ini", "--validate", environment=self.NO_MPI).code, 0)
+
+    def test_the_program_says_what_it_is(self):
+        for arguments, part in (((), "experiments, by family"), (("--help",), "experiments, by family"), (("evolve", "--help"), "mesh.layers"),
+                                (("--version",), "petsc = "), (("--describe=json",), '"experiments"'), (("check", "model.h5"), "can be read"),
+                                (("check", "--help"), "check FILE")):
+            with self.subTest(arguments):
+                end = self.run_program(*arguments, environment=self.NO_MPI)
+                self.assertEqual((end.code, end.err), (0, ""), end)
+                self.assertIn(part, end.out)
+        self.assert_refused(self.run_program("evolv", "--help", environment=self.NO_MPI), "no such experiment")
+
+    def test_one_of_several_ranks_speaks(self):
+        self.assertEqual(len(json.loads(self.run_program("--describe=json", ranks=3).out)["experiments"]),
+                         len(json.loads(self.run_program("--describe=json").out)["experiments"]))
+        self.assertEqual(self.run_program("check", "model.h5", ranks=3).out, "model.h5: can be read\n")
+        self.assert_refused(self.run_program("check", ranks=3), "check: no file")
+        self.assert_refused(self.run_program("--describe=xml", ranks=3), "--describe=json")
+
+
+if __name__ == "__main__":
+    unittest.main()
