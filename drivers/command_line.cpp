@@ -226,7 +226,7 @@ std::string description_of(const std::string& experiment) {
   return description_as_json(all) + '\n';
 }
 
-/// What the program says of itself, if that is what it was asked for.
+/// The text that the program says of itself, if it was asked for one.
 std::optional<std::string> answer(const Arguments& arguments) {
   if (arguments.version) return version();
   if (!arguments.describe.empty()) return description_of(arguments.experiment);
@@ -275,7 +275,7 @@ int check_files(const std::vector<std::string>& files) {
   return code;
 }
 
-/// What can be done without MPI, with its exit code; nothing for a run.
+/// Does what needs no MPI and returns the exit code; nothing for a run.
 std::optional<int> without_mpi(int argc, char** argv, bool speaks) {
   if (argc > 1 && std::string_view(argv[1]) == "check") {
     if (!speaks) return 0;

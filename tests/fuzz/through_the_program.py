@@ -4,8 +4,9 @@
     tests/fuzz/through_the_program.py --inputs 2000 --seed 1 --findings findings
 
 Decks, output files as decks, model files, checkpoints, data sets in all formats, state dicts and what is plotted take turns; every
-eleventh input is read by three ranks, every second one of a kind with run.trust_files. An input that breaks a promise (tests/fuzz/judge.py) is kept with its command. Input number N
-depends on the seed, --only and N: --first N --inputs 1 repeats it. Status 0: every promise was kept; 1: not.
+eleventh input is read by three ranks, every second one of a kind with run.trust_files. An input that breaks a promise
+(tests/fuzz/judge.py) is kept with its command. Input number N depends on the seed, --only and N: --first N --inputs 1 repeats it.
+Status 0: every promise was kept; 1: not.
 """
 
 import argparse

@@ -279,7 +279,7 @@ class Checker {
 bool may_start_checker = false;
 bool trusted = false;
 
-// What a handler of signals can use.
+// A handler of signals can use these.
 constexpr int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 char crash_message[4608] = "";
 struct sigaction handlers_before[std::size(crashes)];

@@ -9,7 +9,7 @@
 
 namespace fluxformer::io {
 
-/// What `main` calls first, before MPI is initialised. In a process that was started as a checker: reads the
+/// To be called first by `main`, before MPI is initialised. In a process that was started as a checker: reads the
 /// files that the other process names until that has ended, and returns the exit code of this one. In any
 /// other: returns nothing, and files will be read on trial from now on. A program that does not call it reads
 /// files at once.

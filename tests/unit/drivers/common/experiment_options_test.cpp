@@ -6,6 +6,7 @@
 #include <set>
 
 #include "drivers/common/model_options.hpp"
+#include "drivers/common/run_options.hpp"
 #include "drivers/registry.hpp"
 
 namespace fluxformer::test {
@@ -38,9 +39,10 @@ TEST(ExperimentOptions, have_one_role_in_all_experiments) {
   }
   for (const auto& [name, role] : known)
     EXPECT_EQ(role == Role::output || role == Role::permission,
-              name.starts_with("output.") || name.starts_with("checkpoint."))
+              name.starts_with("output.") || name.starts_with("checkpoint.") || name == trust_files_key)
         << name;
   EXPECT_EQ(known.at("output.overwrite"), Role::permission);
+  EXPECT_EQ(known.at(trust_files_key), Role::permission);
 }
 
 TEST(ExperimentOptions, may_change_in_a_continued_run_where_they_do_not_change_the_solution) {
