@@ -200,7 +200,7 @@ int serve() {
   }
 }
 
-/// What posix_spawn does between the start of a process and that of its program.
+/// The steps of posix_spawn between the start of a process and that of its program.
 class SpawnActions {
  public:
   SpawnActions() { posix_spawn_file_actions_init(&actions_); }
