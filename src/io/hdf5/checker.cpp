@@ -30,8 +30,6 @@ namespace fluxformer::io {
 
 namespace {
 
-// Sizes within the heaps of texts of HDF5 1.10 are not checked, and have no checksum.
-
 #if H5_VERSION_GE(1, 12, 0)
 using ObjectInfo = H5O_info1_t;  // what H5Oget_info2 fills in
 #else
@@ -41,9 +39,9 @@ using ObjectInfo = H5O_info_t;
 constexpr double largest_dataset = 256e6;  // bytes; for a larger one the time would be felt
 constexpr double pace = 20e6;              // bytes a second that every machine reads and decompresses
 constexpr rlim_t pause = 3;                // s of the processor, of which a busy machine may count some twice
-constexpr int no_memory = 2, not_listed = 3;  // exit codes of the child
+constexpr int no_memory = 2, not_listed = 3;  // exit codes of a checker
 
-/// Bytes of data that the process holds now: the child inherits them, and limits count them.
+/// Bytes of data that the process holds now.
 [[maybe_unused]] rlim_t data_bytes() {  // not under the address sanitizer, which reserves terabytes
   std::ifstream file("/proc/self/statm");
   rlim_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
@@ -115,7 +113,7 @@ herr_t read_attribute_of(hid_t object, const char* name, const H5A_info_t*, void
   return 0;
 }
 
-/// Ends the child if a listing failed: an object that cannot be listed may still be found by its name,
+/// Ends the checker if a listing failed: an object that cannot be listed may still be found by its name,
 /// untried.
 void require_listed(herr_t status) {
   if (status < 0) ::_exit(not_listed);
@@ -200,19 +198,6 @@ int serve() {
   }
 }
 
-/// The steps of posix_spawn between the start of a process and that of its program.
-class SpawnActions {
- public:
-  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
-  SpawnActions(const SpawnActions&) = delete;
-  SpawnActions& operator=(const SpawnActions&) = delete;
-  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
-  posix_spawn_file_actions_t* get() { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-};
-
 /// The checker as its parent sees it: at most one process.
 class Checker {
  public:
@@ -245,17 +230,18 @@ class Checker {
   void start() {
     int ends[2] = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse(errno);
-    SpawnActions actions;
-    posix_spawn_file_actions_adddup2(actions.get(), ends[1], channel);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], channel);
     for (const int number : {STDOUT_FILENO, STDERR_FILENO})
-      posix_spawn_file_actions_addopen(actions.get(), number, "/dev/null", O_WRONLY, 0);
+      posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_WRONLY, 0);
 #if __GLIBC_PREREQ(2, 34)
-    posix_spawn_file_actions_addclosefrom_np(actions.get(), STDERR_FILENO + 1);
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 #endif
-    char name[] = "fluxformer-check", word[sizeof "--read-on-trial"];
-    std::strcpy(word, as_checker);
-    char* const arguments[] = {name, word, nullptr};
-    const int failed = ::posix_spawn(&process_, "/proc/self/exe", actions.get(), nullptr, arguments, environ);
+    std::string name = "fluxformer-check", word = as_checker;
+    char* const arguments[] = {name.data(), word.data(), nullptr};
+    const int failed = ::posix_spawn(&process_, "/proc/self/exe", &actions, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     if (failed == 0) {
       socket_ = ends[0];
@@ -269,7 +255,7 @@ class Checker {
   [[noreturn]] static void refuse(int problem) {
     throw Error(ExitCode::failure, "no process can be started that reads it first (" +
                                        std::string(std::strerror(problem)) +
-                                       "); where none may be, set run.trust_files = yes");
+                                       "); where none may be, set run.trust_files = true");
   }
 
   pid_t process_ = -1;

@@ -1,7 +1,7 @@
 #pragma once
 
-// HDF5 crashes, or never returns, on some damaged files. So a second process, the checker, reads a file
-// before this one does. It is this executable again, started by posix_spawn: it copies no memory and inherits
+// HDF5 crashes, or never returns, on some damaged files: 1.10 checks no sizes within its heaps of texts, which
+// have no checksum. So a second process, the checker, reads a file before this one does. It is this executable again, started by posix_spawn: it copies no memory and inherits
 // nothing of MPI, as a fork would.
 
 #include <optional>
