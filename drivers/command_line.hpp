@@ -5,7 +5,7 @@ namespace fluxformer {
 /// The whole program, what `main` returns:
 ///   fluxformer                                     lists the experiments by family
 ///   fluxformer EXPERIMENT --help                   its keys
-///   fluxformer check FILE ...                      whether HDF5 reads all of these files
+///   fluxformer check FILE ...                      whether HDF5 survives these files
 ///   fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]
 /// DECK is an INI file, or an output file whose settings are reused; it may be left out (all defaults). All
 /// but the last are answered before MPI starts, by the first of the processes that a launcher has started.

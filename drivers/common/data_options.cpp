@@ -12,6 +12,7 @@
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
 #include "io/digest.hpp"
+#include "io/hdf5/checker.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
 
@@ -139,6 +140,7 @@ std::unique_ptr<data::Dataset> open_data(const DataPlan& plan, const std::string
   spec.split = split;
   spec.words = known.words;
   spec.model = known.sizes;
+  if (spec.name == "tokens") io::read_on_trial_first(comm, spec.file, "data.file = " + spec.file);
   auto data = collectively(comm, [&] { return data::make_dataset(spec); });
   warn_of_raw_features(plan, *data, comm);
   return data;

@@ -20,6 +20,7 @@
 #include "drivers/paths/theory_points.hpp"
 #include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
+#include "io/hdf5/checker.hpp"
 #include "io/layout.hpp"
 
 namespace fluxformer {
@@ -304,10 +305,15 @@ study::Contents contents_of_prune() {
   return with_theory(prune_coordinates(), prune_notes(), prune_measures());
 }
 
+/// True for a value of paths.attention that names a file.
+bool is_file(const std::string& attention) {
+  return !attention.empty() && attention != "random";
+}
+
 /// Settings in which the file of paths.attention, if there is one, decides the sizes of the network where they
 /// are not given: the output must not hold their defaults, which a run that is repeated from it would ask for.
 Settings with_sizes_of_file(Settings settings) {
-  if (const auto& file = settings.word("paths.attention"); !file.empty() && file != "random")
+  if (is_file(settings.word("paths.attention")))
     for (const char* key : {"paths.layers", "paths.heads", "paths.key"}) settings.leave_to_file(key);
   return settings;
 }
@@ -318,6 +324,8 @@ ExperimentEntry paths_entry(ExperimentEntry entry, study::Contents (*contents)()
   const auto make = [more](const Settings& settings, MPI_Comm comm) {
     const bool shared = settings.options()->find("paths.ranks_point") != nullptr;
     auto together = ranks_of_point(shared ? settings.count("paths.ranks_point") : 1, comm);
+    if (const auto& file = settings.word("paths.attention"); is_file(file))
+      io::read_on_trial_first(comm, file, "paths.attention = " + file);
     auto made = collectively(comm, [&] {
       AttentionPathsPlan plan{.task = path_task_plan_of(settings), .theory = theory_plan_of(settings)};
       more(settings, plan);

@@ -41,6 +41,8 @@ auto blaming(const std::string& file, const Read& read) {
   const AtOnce at_once(file);
   try {
     return read();
+  } catch (const NoChecker& e) {
+    throw Error(e.code(), file + ": " + e.what());
   } catch (const Error& e) {
     const std::string what = e.what();
     throw BadInput(what.starts_with(file) ? what : file + ": " + what);

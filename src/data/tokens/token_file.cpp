@@ -168,6 +168,8 @@ auto blaming(const std::string& path, const Read& read) {
   const io::AtOnce at_once(key + path);
   try {
     return read();
+  } catch (const io::NoChecker& e) {
+    throw Error(e.code(), key + path + ": " + e.what());
   } catch (const Error& e) {
     const std::string what = e.what();
     throw BadInput(key + (what.starts_with(path) ? what : path + ": " + what));

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "io/hdf5/handles.hpp"
 #include "io/hdf5/hdf5_objects.hpp"
 
@@ -172,21 +172,19 @@ void read_all(const std::string& path) {
 
 constexpr const char* as_checker = "--read-on-trial";  // the argument of a checker
 constexpr int channel = STDIN_FILENO;            // its socket: names of files come, a byte goes for each
-constexpr char well = 'w';                       // that byte
+constexpr char well = 'w';                       // that byte, which also goes when it is ready
 constexpr std::size_t longest_path = 1U << 16U;  // bytes
 
 int serve() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not hold the locks of a killed run
-  // A queue may send its signals to all processes of a job; this one ends when its socket is closed.
-  for (const int number : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) std::signal(number, SIG_IGN);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   quiet_hdf5();
   std::string path;
   for (;;) {
+    if (::send(channel, &well, 1, MSG_NOSIGNAL) != 1) return 0;
     path.resize(longest_path);
     const ssize_t length = ::recv(channel, path.data(), path.size(), 0);
-    if (length < 0 && errno == EINTR) continue;
     if (length <= 0) return 0;
     path.resize(length);
     try {
@@ -194,7 +192,6 @@ int serve() {
     } catch (...) {
       ::_exit(no_memory);
     }
-    if (::send(channel, &well, 1, MSG_NOSIGNAL) != 1) return 0;
   }
 }
 
@@ -204,16 +201,15 @@ class Checker {
   Checker() = default;
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
-  ~Checker() { end(); }
+  ~Checker() {
+    if (process_ > 0) ::kill(process_, SIGKILL);  // it may have been stopped
+    end();
+  }
 
   /// True if it has read the file; false if it is no longer there.
   bool reads(const std::string& path) {
     if (process_ < 0) start();
-    if (::send(socket_, path.data(), path.size(), MSG_NOSIGNAL) < 0) return false;
-    char answer = 0;
-    ssize_t length = 0;
-    while ((length = ::recv(socket_, &answer, 1, 0)) < 0 && errno == EINTR) continue;
-    return length == 1 && answer == well;
+    return ::send(socket_, path.data(), path.size(), MSG_NOSIGNAL) > 0 && is_well();
   }
 
   /// Ends it; the status that waitpid gives.
@@ -227,9 +223,31 @@ class Checker {
   }
 
  private:
+  bool is_well() const {
+    char answer = 0;
+    ssize_t length = 0;
+    while ((length = ::recv(socket_, &answer, 1, 0)) < 0 && errno == EINTR) continue;
+    return length == 1 && answer == well;
+  }
+
   void start() {
     int ends[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse(errno);
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) refuse(std::strerror(errno));
+    for (int& end : ends) {  // where one of the first three is closed, others would write into the socket
+      const int above = ::fcntl(end, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+      ::close(end);
+      end = above;
+    }
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    sigset_t signals;
+    sigfillset(&signals);
+    posix_spawnattr_setsigdefault(&attributes, &signals);
+    // A queue may send its signals to all processes of a job; this one ends when its socket is closed.
+    sigemptyset(&signals);
+    for (const int number : {SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+    posix_spawnattr_setsigmask(&attributes, &signals);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], channel);
@@ -240,22 +258,25 @@ class Checker {
 #endif
     std::string name = "fluxformer-check", word = as_checker;
     char* const arguments[] = {name.data(), word.data(), nullptr};
-    const int failed = ::posix_spawn(&process_, "/proc/self/exe", &actions, nullptr, arguments, environ);
+    const int failed = ::posix_spawn(&process_, "/proc/self/exe", &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     ::close(ends[1]);
-    if (failed == 0) {
-      socket_ = ends[0];
-      return;
+    socket_ = ends[0];
+    if (failed != 0) {
+      ::close(socket_);
+      process_ = socket_ = -1;
+      refuse(std::strerror(failed));
     }
-    ::close(ends[0]);
-    process_ = -1;
-    refuse(failed);
+    if (!is_well()) {
+      end();
+      refuse("it ends at once");
+    }
   }
 
-  [[noreturn]] static void refuse(int problem) {
-    throw Error(ExitCode::failure, "no process can be started that reads it first (" +
-                                       std::string(std::strerror(problem)) +
-                                       "); where none may be, set run.trust_files = true");
+  [[noreturn]] static void refuse(const std::string& problem) {
+    throw NoChecker("no process can be started that reads it first (" + problem +
+                    "); run.trust_files = true reads files without one");
   }
 
   pid_t process_ = -1;
@@ -293,20 +314,31 @@ void trust_files(bool yes) {
 void read_on_trial(const std::string& path) {
   if (trusted || !may_start_checker) return;
   static Checker checker;
-  // It may die of what an earlier file has left behind, of a signal to all processes of a job, or because the
-  // machine is short of memory for a moment: a file is refused if it dies of it twice.
+  // It may die of what an earlier file has left behind, or because the machine is short of memory for a
+  // moment: a file is refused if it dies of it twice.
   if (checker.reads(path)) return;
   checker.end();
   if (checker.reads(path)) return;
   const int status = checker.end();
   const auto exits_with = [&](int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; };
   const auto dies_of = [&](int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; };
-  if (dies_of(SIGKILL)) throw Error(ExitCode::failure, "the process that reads it first was killed");
+  if (dies_of(SIGKILL)) throw NoChecker("the process that reads it first was killed");
   throw BadInput("damaged HDF5 file (HDF5 " +
                  std::string(exits_with(not_listed)  ? "cannot list what it holds)"
                              : exits_with(no_memory) ? "asks for more memory than there is when it reads it)"
                              : dies_of(SIGXCPU)      ? "comes to no end when it reads it)"
                                                      : "crashes when it reads it)"));
+}
+
+void read_on_trial_first(MPI_Comm comm, const std::string& path, const std::string& called) {
+  collectively(comm, [&] {
+    if (!mpi::is_root(comm)) return;
+    try {
+      read_on_trial(path);
+    } catch (const Error& e) {
+      throw Error(e.code(), called + ": " + e.what());
+    }
+  });
 }
 
 AtOnce::AtOnce(const std::string& file) : counts_(trusted && crash_message[0] == '\0') {
