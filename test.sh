@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs the tests, in one of two tiers.
 #
-#   ./test.sh [all|full] [build|ctest|lint|asan]     default: all, and every stage
+#   ./test.sh [all|full] [build|ctest|lint|asan|clang|baseline]     default: all, and every stage
 #
 #           all: what continuous integration runs            full: before a piece of work is called done
 #
@@ -17,10 +17,14 @@
 #   asan    address and undefined-behaviour sanitizers       the whole program (build-asan/): all unit tests, MPI tests on 2 ranks,
 #           over base, io and data, their unit tests and     fuzz tests
 #           the fuzz readers (in build/)
+#   clang                                                    the program by clang++ (build-clang/), its unit tests of operators
+#   baseline                                                 for x86-64-v2 (-DFLUXFORMER_NATIVE=OFF, build-baseline/), OpenBLAS and libxsmm
+#                                                            as on such a processor: unit tests of operators, MPI claims about same bits
+#                                                            and round-off on 1 and 2 ranks
 #
 # Formatting and the rules of the house are tests of ctest (architecture.*). Writes only to build/, build-lint/, build-asan/ and, in the
-# second tier, tests/tidy-base. After a failed stage the later ones still run, except after a failed build. Prints the time of each stage
-# at the end; exit status 0 if all passed.
+# second tier, build-clang/, build-baseline/ and tests/tidy-base. After a failed stage the later ones still run, except after a failed
+# build. Prints the time of each stage at the end; exit status 0 if all passed.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
@@ -30,20 +34,25 @@ case ${1:-} in all | full) tier=$1 && shift ;; esac
 what=${1:-all}
 case $what in
   build | ctest | lint | asan | all) ;;
-  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it)" ;;
+  clang | baseline) [ "$tier" = full ] || die "stage '$what' is of the second tier: ./test.sh full $what" ;;
+  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it; full clang, full baseline)" ;;
 esac
 wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 full() { [ "$tier" = full ]; }
 jobs=$(cores)
 if full; then export FLUXFORMER_TIER=full; fi # scripts of tests run more cases on more ranks
 
-build() {
+# configured_in FOLDER OPTION...: a release build with tests
+configured_in() {
   # shellcheck disable=SC2046 # nothing or one word
-  cmake --preset release $(unity_in build) -DFLUXFORMER_WERROR=ON -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON"
+  cmake --preset release -B "$1" $(unity_in "$1") -DFLUXFORMER_WERROR=ON -DBUILD_TESTING=ON -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON" "${@:2}"
+}
+build() {
+  configured_in build
   cmake --build build
 }
 tests_in() { # FOLDER OPTION...; one more than cores: many tests wait for the disk, or for a process to end
-  ctest --test-dir "$1" --output-on-failure -j $((jobs + 1)) "${@:2}" </dev/null
+  ctest --test-dir "$1" --no-tests=error --output-on-failure -j $((jobs + 1)) "${@:2}" </dev/null
 }
 run_tests() { if full; then tests_in build; else tests_in build -LE '^full$'; fi; }
 
@@ -86,9 +95,28 @@ asan_tests() {
   if full; then tests_in build-asan -R '^unit\.|^mpi\..*\.np2$|^fuzz\.'; else tests_in build -C sanitized -L '^sanitized$'; fi
 }
 
-need_packages run test
+by_clang() { # with all instructions of this machine
+  local compiler
+  compiler=$(command -v clang++-16 || command -v clang++)
+  configured_in build-clang -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="${compiler/++/}"
+  cmake --build build-clang --target fluxformer unit_operators
+  tests_in build-clang -R '^unit\.operators$'
+}
+for_baseline() { # by g++, as what is packed and installed elsewhere
+  local claims='ranks_do_not_matter|integrator_restart_is_exact|term_conformance|transformer_is_the_cfl_one_scheme'
+  configured_in build-baseline -DFLUXFORMER_NATIVE=OFF
+  cmake --build build-baseline --target unit_operators mpi_claims
+  OPENBLAS_CORETYPE=Nehalem LIBXSMM_TARGET=wsm tests_in build-baseline -R "^unit\.operators\$|^mpi\.($claims)\.np[12]\$"
+}
+
+groups=(run test)
+if full; then groups+=(full); fi
+need_packages "${groups[@]}"
 mpi_environment 6
-if [ "$tier $what" != "full asan" ]; then needed_stage "build" build; fi
+case "$tier $what" in
+  "full asan" | "full clang" | "full baseline") ;;
+  *) needed_stage "build" build ;;
+esac
 if wants ctest; then stage "ctest" run_tests; fi
 if wants lint; then
   stage "lint: shellcheck" shell_lint
@@ -99,4 +127,6 @@ if wants asan; then
   needed_stage "asan: build" asan
   stage "asan: ctest" asan_tests
 fi
+if full && wants clang; then stage "clang" by_clang; fi
+if full && wants baseline; then stage "baseline" for_baseline; fi
 finish

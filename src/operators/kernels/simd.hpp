@@ -109,8 +109,7 @@ inline Vector<T> fold(const Vector<T>& v, std::index_sequence<lane...> all) {
   if constexpr (half == 0) {
     return v;
   } else {
-    using Lane = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
-    const Vector<T> other = __builtin_shuffle(v, Vector<Lane>{static_cast<Lane>(lane ^ half)...});
+    const Vector<T> other = __builtin_shufflevector(v, v, static_cast<int>(lane ^ half)...);
     return fold<T, half / 2>(v + other, all);
   }
 }
@@ -152,7 +151,7 @@ inline void store_sum(double scale, const Vector<T>& v, const double* base, doub
 /// out = base + scale * x, where `base` may be `out` (but not overlap it otherwise).
 template <class T>
 inline void set_sum(double scale, const T* x, Index count, const double* base, double* out) {
-#if !defined(__clang__)  // which has no such pragma, and reads this for its diagnostics only
+#if !defined(__clang__)  // which has no such pragma
 #pragma GCC ivdep
 #endif
   for (Index i = 0; i < count; ++i) out[i] = base[i] + scale * x[i];

@@ -165,7 +165,7 @@ TEST(Bfloat16, a_linear_map_rounds_weights_and_states_in_each_of_its_products) {
     check_map(map, 9, 6, 11, 0.5F);  // other weights
     check_map(map, 4, 7, 5, 0.5F);
   }
-  EXPECT_THROW(LinearMap<double>(Operands::bfloat16), std::logic_error);
+  EXPECT_THROW(LinearMap<double>{Operands::bfloat16}, std::logic_error);
 }
 
 }  // namespace
