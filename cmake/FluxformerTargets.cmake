@@ -138,7 +138,7 @@ function(fluxformer_library name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/fluxformer>)
   set_target_properties(fluxformer_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endfunction()
 
 # fluxformer_unity(target): with FLUXFORMER_UNITY, the sources of a folder are compiled six at a time: a whole build takes less time, a
