@@ -4,7 +4,7 @@
 #
 #   packaging/make_deb.sh [FOLDER]     default: build-deb
 #
-# Writes FOLDER: the build, and fluxformer_*.deb and fluxformer-dev_*.deb.
+# Writes FOLDER: the build, and fluxformer_*.deb and fluxformer-dev_*.deb in FOLDER/packages.
 set -euo pipefail
 folder=$(realpath -m -- "${1:-$(dirname -- "${BASH_SOURCE[0]}")/../build-deb}")
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -13,7 +13,9 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 need_packages run deb
 cmake --preset release -B "$folder" -DFLUXFORMER_NATIVE=OFF -DFLUXFORMER_UNITY=ON -DBUILD_TESTING=OFF -DFLUXFORMER_PYTHON=/usr/bin/python3
 cmake --build "$folder"
-rm -f -- "$folder"/*.deb
 cd -- "$folder"
+rm -rf packages
 cpack
-ls -l -- "$folder"/*.deb
+mkdir packages
+mv -- *.deb packages
+ls -l -- "$folder"/packages
