@@ -20,7 +20,7 @@ install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fluxformer COMPON
 install(DIRECTORY solvers drivers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fluxformer COMPONENT development FILES_MATCHING PATTERN "*.hpp")
 
 # Side by side, as in the source: a copy of share/fluxformer is a folder to work in.
-install(DIRECTORY input jobscripts postprocess DESTINATION ${CMAKE_INSTALL_DATADIR}/fluxformer COMPONENT program
+install(DIRECTORY input jobscripts postprocess DESTINATION ${CMAKE_INSTALL_DATADIR}/fluxformer COMPONENT program USE_SOURCE_PERMISSIONS
         PATTERN "__pycache__" EXCLUDE PATTERN ".gitkeep" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program FILES_MATCHING PATTERN "*.md" PATTERN "*.png" REGEX "/examples/"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Builds the image of packaging/Containerfile from a Debian root, and runs it: version, a deck on two ranks, figures.
 #
-#   tests/portability/container.sh ROOT_ARCHIVE     a tar file of what `debootstrap --variant=minbase` made
+#   tests/portability/container.sh ROOT_ARCHIVE [FOLDER]     a tar file of what `debootstrap --variant=minbase` made; a folder for the Debian
+#                                                            packages that the image is made of (deb.sh tries them)
 #
 # Needs root, buildah, and / as a mount point (it is none in a plain chroot). Compiles the program, 10 minutes on two cores. Writes a folder in
 # /var/tmp, or TMPDIR, of some gigabytes, and removes it.
 set -euo pipefail
-archive=$(realpath -- "${1:?which archive? tests/portability/container.sh ROOT_ARCHIVE}")
+archive=$(realpath -- "${1:?which archive? tests/portability/container.sh ROOT_ARCHIVE [FOLDER]}")
+packages=$(realpath -m -- "${2:-/}")
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.."
 . .ci/setup.sh
 
@@ -30,7 +32,16 @@ of_store add -q "$container" "$archive" /
 of_store commit -q "$container" base
 of_store rm "$container" >/dev/null
 say "image"
-of_store bud --isolation chroot --build-arg BASE=localhost/base -f packaging/Containerfile -t fluxformer .
+# With layers the second one, or what else is made of the stage, does not build again.
+bud() { of_store bud --layers --isolation chroot --build-arg BASE=localhost/base -f packaging/Containerfile "$@" .; }
+if [ "$packages" != / ]; then
+  bud --target build -t build
+  container=$(of_store from build)
+  mkdir -p -- "$packages"
+  cp -- "$(of_store mount "$container")"/deb/packages/*.deb "$packages"
+  of_store rm "$container" >/dev/null
+fi
+bud -t fluxformer
 of_store images
 say "run"
 [ "$(of_store inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' fluxformer)" = "[fluxformer]" ] || die "the image does not start the program"

@@ -58,10 +58,11 @@ shift
 rm -rf -- "${root:?}/tmp/deb"
 mkdir "$root/tmp/deb"
 cp -- "$@" "${BASH_SOURCE[0]}" "$root/tmp/deb"
-# Mounts of its own, which end with it.
+# Mounts and processes of its own, which end with it.
 # shellcheck disable=SC2016 # $0 is the root
-unshare --mount --propagation private bash -c 'set -e
+unshare --mount --propagation private --pid --fork --kill-child bash -c 'set -e
   mount -t proc proc "$0/proc"
   mount --rbind /dev "$0/dev"
-  exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 chroot "$0" bash /tmp/deb/deb.sh --inside' "$root"
+  mount -t tmpfs shm "$0/dev/shm"
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 chroot "$0" bash /tmp/deb/deb.sh --inside' "$root" </dev/null
 rm -rf -- "${root:?}/tmp/deb"
