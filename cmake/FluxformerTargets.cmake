@@ -86,8 +86,9 @@ target_compile_definitions(fluxformer_blas INTERFACE EIGEN_GEMM_TO_COEFFBASED_TH
 # another machine lays them out as the installed libraries do.
 target_compile_definitions(fluxformer_blas INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
 if(FLUXFORMER_BLAS STREQUAL "openblas")
-  # The serial build: one thread per MPI rank, regardless of the environment.
-  find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial REQUIRED)
+  # Of several that Debian can have beside each other, the one that its alternatives name: PETSc's liblapack belongs to that one, and
+  # does not start with another. The program sets one thread per MPI rank.
+  find_library(FLUXFORMER_OPENBLAS NAMES openblas REQUIRED)
   target_link_libraries(fluxformer_blas INTERFACE ${FLUXFORMER_OPENBLAS})
   target_compile_definitions(fluxformer_blas INTERFACE EIGEN_USE_BLAS FLUXFORMER_OPENBLAS)  # it has LAPACK, too
 elseif(FLUXFORMER_BLAS STREQUAL "blis")

@@ -1,9 +1,9 @@
 # cpack: the Debian packages fluxformer (component program) and fluxformer-dev (development). packaging/make_deb.sh does all of it.
 #
 # They depend on the names of group run in debian-packages.txt, those that run and those that build with the libraries. Shared libraries are
-# found by dpkg-shlibdeps. The folder of the serial OpenBLAS is in the program's run path; its package must be there, too.
+# found by dpkg-shlibdeps.
 file(STRINGS debian-packages.txt lines)
-set(run "libopenblas0-serial")
+set(run "")
 set(build "fluxformer (= ${PROJECT_VERSION})")
 set(group "")
 foreach(line ${lines})
@@ -36,7 +36,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${run}")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/deb/postinst ${PROJECT_SOURCE_DIR}/packaging/deb/prerm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME fluxformer-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${build}")
-set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${PROJECT_DESCRIPTION}")
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "The program, figures and reports in Python, decks, job scripts for SLURM")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Fluxformer's libraries: headers, static libraries, CMake targets")
 include(CPack)
 if(FLUXFORMER_NATIVE)

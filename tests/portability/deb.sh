@@ -22,6 +22,7 @@ inside() { # in the root, with the packages in /tmp/deb
     names+=("$(dpkg-deb -f "$deb" Package)")
     apt-get satisfy -qy --no-install-recommends "$(dpkg-deb -f "$deb" Depends | sed -E 's/(^|, )fluxformer[^,]*//g; s/^, //')"
   done
+  dpkg --purge "${names[@]}" # of a run that was stopped
   listed >before
   apt-get install -qy --no-install-recommends ./*.deb
   mkdir work
