@@ -18,13 +18,9 @@ command -v buildah >/dev/null || die "buildah is missing: apt-get install -y --n
 mountpoint -q / || die "/ is not a mount point here, which buildah needs: run it outside of the chroot"
 
 store=$(mktemp -d "${TMPDIR:-/var/tmp}/fluxformer-image.XXXXXX")
-clean() {
-  of_store rm --all >/dev/null 2>&1 || true
-  rm -rf -- "$store"
-}
 of_store() { buildah --root "$store/root" --runroot "$store/run" --storage-driver vfs "$@"; }
 inside() { of_store run --isolation chroot "$container" -- "$@"; }
-trap clean EXIT
+trap 'rm -rf --one-file-system -- "$store"' EXIT
 
 say "base image"
 container=$(of_store from scratch)
