@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Debian packages of this tree for the release that it runs on, for any x86-64 or arm64 processor: installs what the build needs
+# Makes the Debian packages of this tree for the release that it runs on, for any x86-64 processor: installs what the build needs
 # (as root or with sudo), builds, packs.
 #
 #   packaging/make_deb.sh [FOLDER]     default: build-deb
