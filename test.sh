@@ -56,7 +56,7 @@ tests_in() { # FOLDER OPTION...; one more than cores: many tests wait for the di
 }
 run_tests() { if full; then tests_in build; else tests_in build -LE '^full$'; fi; }
 
-scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run; }
+scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run packaging/deb cmake/fluxformer-tools.in; }
 shell_lint() { scripts | xargs -r shellcheck -x; }
 api_comments() {
   cmake --build build --target docs

@@ -186,8 +186,9 @@ target_compile_definitions(fluxformer_blas INTERFACE EIGEN_GEMM_TO_COEFFBASED_TH
 # another machine lays them out as the installed libraries do.
 target_compile_definitions(fluxformer_blas INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
 if(FLUXFORMER_BLAS STREQUAL "openblas")
-  # The serial build: one thread per MPI rank, regardless of the environment.
-  find_library(FLUXFORMER_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-serial)
+  # Of several that Debian can have beside each other, the one that its alternatives name: PETSc's liblapack belongs to that one, and
+  # does not start with another. The program sets one thread per MPI rank.
+  find_library(FLUXFORMER_OPENBLAS NAMES openblas)
   if(NOT FLUXFORMER_OPENBLAS)
     fluxformer_missing(OpenBLAS libopenblas-serial-dev "openblas threads=none" ", or choose another one (-DFLUXFORMER_BLAS=blis, or eigen with any LAPACK)")
   endif()
@@ -286,7 +287,7 @@ function(fluxformer_library name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/fluxformer>)
   set_target_properties(fluxformer_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS fluxformer_${name} EXPORT Fluxformer ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endfunction()
 
 # fluxformer_unity(target): with FLUXFORMER_UNITY, the sources of a folder are compiled six at a time: a whole build takes less time, a

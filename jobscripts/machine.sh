@@ -27,23 +27,33 @@ FLUXFORMER_PYTHON=${FLUXFORMER_PYTHON:-/usr/bin/python3}
 # One core per rank: attention and matrix products are parallelised by MPI, not by threads.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1} OPENBLAS_NUM_THREADS=1
 
-# --- Examples: the lines to change.
+# --- Examples: the lines to change. docs/running-on-a-cluster.md says more of libraries, file systems and networks.
 #
-# Debian machine, packages as in debian-packages.txt: none, but perhaps
+# Debian machine or workstation with SLURM; the program built here, or of the package fluxformer:
 #   site_options=(--partition=debug)
 #   cores_per_node=16
+#   FLUXFORMER_BIN=fluxformer                                     # of the package
+#   binding=none                                                  # several jobs share the node
+#   export OMPI_MCA_btl=self,vader                                # one node: no search for networks (vader is also a name in Open MPI 5)
+#   export OMPI_MCA_rmaps_base_oversubscribe=1                    # more ranks than cores, with mpirun: Open MPI 4
+#   export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe   # the same in Open MPI 5, which does not read the line above
 #
-# Cluster with modules (which do not work under set -u):
+# Cluster with modules, which do not work under set -u, or with spack; names differ between sites. What the program was built with:
 #   site_options=(--account=my-project --partition=compute --exclusive)
 #   cores_per_node=128
 #   scratch=$SCRATCH/fluxformer
 #   set +u; module purge; module load gcc openmpi petsc slepc hdf5 python; set -u
 #   FLUXFORMER_PYTHON=python3
+# or
+#   set +u; . "$HOME/spack/share/spack/setup-env.sh"; spack load fluxformer; set -u    # an environment: spack env activate DIR
+#   FLUXFORMER_BIN=fluxformer FLUXFORMER_PYTHON=python3
 #
-# Apptainer image whose run script is the program: such an image is executable. The Open MPI inside must
-# be compatible with the PMIx of the srun outside.
+# Apptainer image (packaging/fluxformer.def) whose run script is the program: such an image is executable. The Open MPI inside must
+# be compatible with the PMIx of the srun outside: Open MPI 4 (Debian 12) or 5 (Debian 13), `srun --mpi=list` shows what there is.
 #   launcher=srun
 #   FLUXFORMER_BIN=$HOME/fluxformer.sif
+#   FLUXFORMER_PYTHON=$HOME/fluxformer-python                     # two lines: #!/bin/sh
+#                                                                 #   exec apptainer exec "$HOME/fluxformer.sif" /usr/bin/python3 "$@"
 #   export APPTAINER_BIND=$SCRATCH
 
 # launch COMMAND...: replaces this process by the launcher, which starts COMMAND once per task of the job
