@@ -68,8 +68,9 @@ void use_no_shared_file_pointers() {
 void use_no_refused_copies() {
   char from = 'x', to = 0;
   const iovec here{&to, 1}, there{&from, 1};
-  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1)
-    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1) return;
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);  // Open MPI 4
+  setenv("OMPI_MCA_smsc", "^cma", 0);                             // 5
 }
 
 // PETSc's options come from the deck alone: no .petscrc (an argument switches it off; PETSc keeps a pointer

@@ -33,7 +33,7 @@ class RefusedCopies(TrainTest):
 
     def test_are_made_where_the_environment_asks_for_them(self):
         # The container of this test does refuse them, and who sets the mechanism has it.
-        asked = {**CONTAINER, "OMPI_MCA_btl_vader_single_copy_mechanism": "cma"}
+        asked = {**CONTAINER, "OMPI_MCA_btl_vader_single_copy_mechanism": "cma", "OMPI_MCA_smsc": "cma"}  # Open MPI 4, 5
         end = self.run_program("evolve", "small.ini", "--quiet", *LARGE, ranks=2, environment=asked)
         self.assertIn(REFUSED, end.out + end.err)
 
