@@ -2,6 +2,9 @@
 # Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs the tests, in one of two tiers.
 #
 #   ./test.sh [all|full] [build|ctest|lint|asan]     default: all, and every stage
+#   ./test.sh portability [FOLDER]                   Debian 13 beside this system (tests/portability/debian13.sh); not part of the above:
+#                                                    when a package of debian-packages.txt or its use changes, and before a release.
+#                                                    As root; an hour. A FOLDER that is given is kept and used again
 #
 #           all: what continuous integration runs            full: before a piece of work is called done
 #
@@ -29,8 +32,8 @@ tier=all
 case ${1:-} in all | full) tier=$1 && shift ;; esac
 what=${1:-all}
 case $what in
-  build | ctest | lint | asan | all) ;;
-  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it)" ;;
+  build | ctest | lint | asan | all | portability) ;;
+  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it; portability)" ;;
 esac
 wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 full() { [ "$tier" = full ]; }
@@ -85,6 +88,8 @@ asan() {
 asan_tests() {
   if full; then tests_in build-asan -R '^unit\.|^mpi\..*\.np2$|^fuzz\.'; else tests_in build -C sanitized -L '^sanitized$'; fi
 }
+
+if [ "$what" = portability ]; then exec tests/portability/debian13.sh "${@:2}"; fi
 
 need_packages run test
 mpi_environment 6
