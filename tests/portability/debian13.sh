@@ -31,7 +31,7 @@ if [ "${FLUXFORMER_PORTABILITY:-}" != inside ]; then
   if [ $# -eq 1 ]; then
     mkdir -p "$1"
     root=$(cd -- "$1" && pwd)
-    [ -z "$(ls -A "$root")" ] || [ -e "$root/debootstrap" ] || [ -e "$root/root/made" ] || die "$root is neither empty nor made by this script"
+    [ -z "$(ls -A "$root")" ] || [ -e "$root/debootstrap" ] || [ -e "$root/srv/made" ] || die "$root is neither empty nor made by this script"
   else
     root=$(mktemp -d /var/tmp/fluxformer-debian13.XXXXXX)
     trap 'rm -rf --one-file-system "$root"' EXIT
@@ -41,11 +41,11 @@ if [ "${FLUXFORMER_PORTABILITY:-}" != inside ]; then
 fi
 trap 'exit 130' INT TERM
 root=$1
-clone=$root/root/fluxformer
+clone=$root/srv/fluxformer
 
 make_root() {
-  if [ ! -e "$root/root/made" ]; then debootstrap --variant=minbase "$release" "$root" "$mirror"; fi
-  : >"$root/root/made"
+  if [ ! -e "$root/srv/made" ]; then debootstrap --variant=minbase "$release" "$root" "$mirror"; fi
+  : >"$root/srv/made"
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/speed"
 }
 mount_folders() {
@@ -63,7 +63,7 @@ copy_source() {
 }
 inside() { # COMMAND: in the clone, with nothing of this environment but the proxy
   chroot "$root" env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin ${FLUXFORMER_DATA:+FLUXFORMER_DATA=/mnt/data} \
-    ${http_proxy:+"http_proxy=$http_proxy"} bash -c "cd /root/fluxformer && $1" </dev/null
+    ${http_proxy:+"http_proxy=$http_proxy"} bash -c "cd /srv/fluxformer && $1" </dev/null
 }
 first_figures() {
   inside './run.sh solve'
@@ -71,8 +71,8 @@ first_figures() {
 }
 compare_numbers() { # of run.sh with those of the same settings here, on as many ranks
   mpi_environment 2
-  mpiexec -n 2 "$program" evolve input/evolve/evolve.ini --quiet --output.overwrite=true --output.file="$root/root/here.h5" </dev/null
-  "$FLUXFORMER_PYTHON" - "$clone/out/evolve.h5" "$root/root/here.h5" <<'END'
+  mpiexec -n 2 "$program" evolve input/evolve/evolve.ini --quiet --output.overwrite=true --output.file="$root/srv/here.h5" </dev/null
+  "$FLUXFORMER_PYTHON" - "$clone/out/evolve.h5" "$root/srv/here.h5" <<'END'
 import sys
 import h5py
 import numpy as np
@@ -82,12 +82,12 @@ print(f"field/u: {there.size} numbers of at most {largest:.4g} differ by at most
 sys.exit(0 if difference <= 1e-12 * largest else "more than 1e-12 of the largest")
 END
 }
-tests() { inside './test.sh ctest' | tee "$root/root/tests.log"; }
+tests() { inside './test.sh ctest' | tee "$root/srv/tests.log"; }
 versions() {
   echo "here:" && "$program" --version
   echo "Debian 13:" && inside "$program --version"
   inside "dpkg-query -W libhdf5-openmpi-dev libxsmm-dev libopenblas-serial-dev python3 python3-numpy python3-h5py python3-matplotlib"
-  grep 'tests passed' "$root/root/tests.log"
+  grep 'tests passed' "$root/srv/tests.log"
 }
 
 needed_stage "Debian 13: root folder" make_root
