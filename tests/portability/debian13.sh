@@ -46,6 +46,7 @@ clone=$root/srv/fluxformer
 make_root() {
   if [ ! -e "$root/srv/made" ]; then debootstrap --variant=minbase "$release" "$root" "$mirror"; fi
   : >"$root/srv/made"
+  cp /etc/hosts "$root/etc/hosts" # SLURM looks up the name of this machine
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/speed"
 }
 mount_folders() {
