@@ -5,8 +5,8 @@
 #   tests/portability/debian13.sh [FOLDER]      default: a temporary folder, which is removed at the end. A folder that is given is kept,
 #                                               and used again by the next call.
 #
-# Needs root and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); takes 8 GB. The folder's /proc and /dev are
-# mounted in name spaces of this script's own: however it ends, nothing stays mounted, and no process goes on. A step that fails ends it.
+# Needs root and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); takes 8 GB. The folder's /proc, /sys and /dev
+# are mounted in name spaces of this script's own: however it ends, nothing stays mounted, and no process goes on. A step that fails ends it.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "$0")" && pwd)
 cd -- "$here/../.."
@@ -51,6 +51,7 @@ make_root() {
 }
 mount_folders() {
   mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys" # hwloc, and with it Open MPI, counts cores there
   mount --rbind /dev "$root/dev"
   mount -t tmpfs shm "$root/dev/shm"
   mkdir -p "$root/mnt/data"
