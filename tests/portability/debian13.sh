@@ -36,10 +36,13 @@ if [ "${FLUXFORMER_PORTABILITY:-}" != inside ]; then
     root=$(mktemp -d /var/tmp/fluxformer-debian13.XXXXXX)
     trap 'rm -rf --one-file-system "$root"' EXIT
   fi
-  FLUXFORMER_PORTABILITY=inside unshare --mount --pid --fork --kill-child --mount-proc "$here/${0##*/}" "$root"
-  exit
+  FLUXFORMER_PORTABILITY=inside unshare --mount --pid --fork --kill-child --mount-proc "$here/${0##*/}" "$root" &
+  inside=$!
+  trap 'kill -KILL "$inside"; exit 1' INT TERM HUP
+  status=0
+  wait "$inside" || status=$?
+  exit "$status"
 fi
-trap 'exit 130' INT TERM
 root=$1
 clone=$root/srv/fluxformer
 
