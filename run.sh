@@ -3,7 +3,7 @@
 # PDE of a 12-layer Transformer over depth and tokens on 2 MPI ranks, and plots the result. Then trains small
 # Transformers and the corresponding PDE models on built-in digits, compares them, and writes a report (minutes).
 #
-#   ./run.sh [--key=value ...]      additional settings for the first run, e.g. --mesh.layers=24
+#   ./run.sh [solve] [--key=value ...]      additional settings for the first run, e.g. --mesh.layers=24; solve: ends after its figures
 #
 # Writes build/ (the executable), out/evolve.h5 (the first result), out/figures/ (PNG and PDF) and out/comparison/
 # (the report and its data; when run again, results that are up to date are not recomputed).
@@ -11,6 +11,8 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . .ci/setup.sh
 
+last=compare # stage
+if [ "${1:-}" = solve ]; then last=draw && shift; fi
 ranks=2
 result=out/evolve.h5
 figures=out/figures
@@ -38,11 +40,11 @@ needed_stage "configure" configure
 needed_stage "build" build
 needed_stage "solve on $ranks ranks" solve "$@"
 needed_stage "draw" draw
-needed_stage "compare" compare
+if [ $last = compare ]; then needed_stage "compare" compare; fi
 finish
 
 printf '\nresult   %s\n' "$PWD/$result"
 printf 'figures  %s\n' "$PWD/$figures"
 printf '         %s\n' "$figures"/*.png
-printf 'page     %s\n' "$PWD/$comparison/report.html"
+if [ $last = compare ]; then printf 'page     %s\n' "$PWD/$comparison/report.html"; fi
 printf 'again    mpiexec -n %s build/bin/fluxformer evolve input/evolve/evolve.ini --help\n' "$ranks"

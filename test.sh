@@ -2,6 +2,9 @@
 # Installs missing packages (Debian, as root or with sudo), builds with warnings as errors, and runs the tests, in one of two tiers.
 #
 #   ./test.sh [all|full] [build|ctest|lint|asan|clang|baseline]     default: all, and every stage
+#   ./test.sh portability [FOLDER]                   Debian 13 beside this system (tests/portability/debian13.sh); not part of the above:
+#                                                    when a package of debian-packages.txt or its use changes, and before a release.
+#                                                    As root; an hour. A FOLDER that is given is kept and used again
 #
 #           all: what continuous integration runs            full: before a piece of work is called done
 #
@@ -33,9 +36,9 @@ tier=all
 case ${1:-} in all | full) tier=$1 && shift ;; esac
 what=${1:-all}
 case $what in
-  build | ctest | lint | asan | all) ;;
+  build | ctest | lint | asan | all | portability) ;;
   clang | baseline) [ "$tier" = full ] || die "stage '$what' is of the second tier: ./test.sh full $what" ;;
-  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it; full clang, full baseline)" ;;
+  *) die "no stage '$what' (build, ctest, lint, asan, with all or full before it; full clang, full baseline; portability)" ;;
 esac
 wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 full() { [ "$tier" = full ]; }
@@ -109,6 +112,8 @@ for_baseline() { # by g++, as what is packed and installed elsewhere
   OPENBLAS_CORETYPE=Nehalem LIBXSMM_TARGET=wsm tests_in build-baseline -R "^unit\.operators\$|^mpi\.($claims)\.np[12]\$"
 }
 
+if [ "$what" = portability ]; then exec tests/portability/debian13.sh "${@:2}"; fi
+
 groups=(run test)
 if full; then groups+=(full); fi
 need_packages "${groups[@]}"
@@ -121,7 +126,11 @@ if wants ctest; then stage "ctest" run_tests; fi
 if wants lint; then
   stage "lint: shellcheck" shell_lint
   stage "lint: comments of the headers" api_comments
-  stage "lint: clang-tidy" tidy
+  if command -v run-clang-tidy-16 >/dev/null; then
+    stage "lint: clang-tidy" tidy
+  else
+    stage_lines+=("lint: clang-tidy: NOT CHECKED, it takes Debian 12's clang-tidy-16")
+  fi
 fi
 if wants asan; then
   needed_stage "asan: build" asan

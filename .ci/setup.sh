@@ -19,7 +19,7 @@ die() {
 one_of() {
   local name
   for name in "$@"; do
-    if [ -n "$(apt-cache policy "$name" 2>/dev/null | grep -E '^  Candidate: [^(]')" ]; then
+    if apt-cache policy "$name" 2>/dev/null | grep -E '^  Candidate: [^(]' >/dev/null; then
       echo "$name"
       return 0
     fi

@@ -150,8 +150,8 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
             name = f"{there}self_attn.in_proj_{'weight' if kind == 'W' else 'bias'}"
             state[name] = stacked([stored.take(f"{here}{kind}_{letter}", *shape) for letter in "QKV"])
         for ours, theirs in LAYER.items():
-            shape = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}.get(ours, (width,))
-            state[there + theirs] = stored.take(here + ours, *shape)
+            extents = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}.get(ours, (width,))
+            state[there + theirs] = stored.take(here + ours, *extents)
         stored.must_be(f"{here}kappa", 0, "no diffusion of tokens")
     for name in ("alpha", "rho"):
         stored.must_be(f"equation/{name}", 1, "sub-layers of strength 1")

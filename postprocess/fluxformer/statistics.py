@@ -131,8 +131,8 @@ class Effect:
             # One sign is fixed: the flips come in pairs of equal size. scipy.stats.permutation_test gives the same p in ten times the time.
             signs = np.array(list(product((1.0, -1.0), repeat=len(values) - 1))).reshape(-1, len(values) - 1)
             return float(np.mean(np.abs(values[0] + signs @ values[1:]) >= seen))
-        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(draws, len(values)))
-        return float((1 + np.sum(np.abs(signs @ values) >= seen)) / (1 + draws))
+        drawn = np.random.default_rng(seed).choice((1.0, -1.0), size=(draws, len(values)))
+        return float((1 + np.sum(np.abs(drawn @ values) >= seen)) / (1 + draws))
 
 
 def shared_variance(differences: ArrayLike) -> float:

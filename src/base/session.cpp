@@ -63,8 +63,9 @@ void use_no_shared_file_pointers() {
 }
 
 // On one node Open MPI lets a rank copy large messages out of the memory of another. Where the system refuses
-// that, as many containers do, it prints a line for each message and copies in another way. Asked here of our
-// own memory, which the system otherwise lets us read. Other MPIs do not read this.
+// that, as many containers do, Open MPI 4 prints a line for each message and copies in another way (Open MPI 5
+// says nothing). Asked here of our own memory, which the system otherwise lets us read. Other MPIs do not read
+// this.
 void use_no_refused_copies() {
   char from = 'x', to = 0;
   const iovec here{&to, 1}, there{&from, 1};

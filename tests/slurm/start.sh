@@ -81,6 +81,10 @@ CONF
     echo "NodeName=n$i NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[i]} CPUs=$cpus RealMemory=1000"
   done
 } >"$SLURM_CONF"
+# slurmd 24 looks for cgroups though nothing here needs them; 22 does not, and does not know the word.
+version=$(slurmd -V)
+version=${version#* }
+if [ "${version%%.*}" -ge 24 ]; then echo CgroupPlugin=disabled >"$dir/cgroup.conf"; fi
 
 mungekey --create --keyfile="$dir/munge.key"
 munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/pid/munged" \

@@ -160,7 +160,7 @@ class Machine:
         micro = micro_batches_of(case, grid)
         mean = work_of(case, case.cells / depth, case.tokens / token, case.samples / group, micro) * self.rates
         most = work_of(case, cells, tokens, samples, micro) * self.rates
-        parts = dict(zip(WORK, mean))
+        parts: dict[str, float] = dict(zip(WORK, mean))
         parts["imbalance"] = most.sum() - mean.sum()
         kernel = most[WORK.index("attention")] / (case.passes * cells * token)  # while one block is processed
         chunks = micro * chunks_of(case, tokens, samples // micro)

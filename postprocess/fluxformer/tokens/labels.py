@@ -101,7 +101,7 @@ def label_notes(splits: Mapping[str, Mapping[str, np.ndarray]], label_names: Seq
     notes = []
     if train is not None:
         classes = max(len(label_names), *(int(one.max()) + 1 for one in (train, test) if one is not None))
-        used = set(train.tolist())
+        used = set(map(int, train))
         if empty := classes - len(used):
             first = list(itertools.islice((number for number in range(classes) if number not in used), 10))
             named = ", ".join(repr(label_names[number]) if len(label_names) else str(number) for number in first)
