@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Debian 13 beside this system: makes a root folder with debootstrap and does there what a user does, in a clone of the commit of this
-# checkout: run.sh up to the first figures, and test.sh's build and tests. Compares run.sh's result with that of this system's build.
+# checkout: run.sh up to the first figures, and test.sh's build and tests. Compares run.sh's result with that of this system's build. Then
+# makes the container image and the Debian packages in it, and installs the packages in a root of their own.
 #
 #   tests/portability/debian13.sh [FOLDER]      default: a temporary folder, which is removed at the end. A folder that is given is kept,
 #                                               and used again by the next call.
 #
-# Needs root and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); takes 8 GB. The folder's /proc, /sys and /dev
+# Needs root and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); buildah; takes 15 GB. The folder's /proc, /sys and /dev
 # are mounted in name spaces of this script's own: however it ends, nothing stays mounted, and no process goes on. A step that fails ends it.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "$0")" && pwd)
@@ -19,6 +20,7 @@ program=build/bin/fluxformer # of this system, and in the clone
 check_needs() {
   [ "$(id -u)" -eq 0 ] || die "making the root folder of another system takes root: call it as root or with sudo"
   command -v debootstrap >/dev/null || die "debootstrap is missing (apt-get install debootstrap)"
+  command -v buildah >/dev/null || die "buildah is missing (apt-get install buildah)"
   [ -x "$program" ] || die "$program is missing, whose numbers are compared: ./run.sh or ./test.sh build makes it"
   wget -q --spider --tries=2 --timeout=60 "$mirror/dists/$release/Release" || die "no Debian 13 at $mirror (DEBIAN_MIRROR names another mirror)"
 }
@@ -47,7 +49,10 @@ root=$1
 clone=$root/srv/fluxformer
 
 make_root() {
-  if [ ! -e "$root/srv/made" ]; then debootstrap --variant=minbase "$release" "$root" "$mirror"; fi
+  if [ ! -e "$root/srv/made" ]; then
+    debootstrap --variant=minbase "$release" "$root" "$mirror"
+    tar -C "$root" --exclude=./srv/* -cf "$root/srv/bare.tar" .
+  fi
   : >"$root/srv/made"
   cp /etc/hosts "$root/etc/hosts" # SLURM looks up the name of this machine
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/speed"
@@ -88,6 +93,14 @@ sys.exit(0 if difference <= 1e-12 * largest else "more than 1e-12 of the largest
 END
 }
 tests() { inside './test.sh ctest' | tee "$root/srv/tests.log"; }
+image_and_packages() { tests/portability/container.sh "$root/srv/bare.tar" "$root/srv/packages"; }
+packages_installed() {
+  local bare=$root/srv/bare
+  rm -rf --one-file-system "$bare"
+  mkdir "$bare"
+  tar -C "$bare" -xf "$root/srv/bare.tar"
+  tests/portability/deb.sh "$bare" "$root"/srv/packages/*.deb
+}
 versions() {
   echo "here:" && "$program" --version
   echo "Debian 13:" && inside "$program --version"
@@ -102,4 +115,6 @@ needed_stage "Debian 13: ./run.sh solve" first_figures
 needed_stage "Debian 13: numbers" compare_numbers
 needed_stage "Debian 13: ./test.sh ctest" tests
 needed_stage "Debian 13: versions" versions
+needed_stage "Debian 13: image, packages" image_and_packages
+needed_stage "Debian 13: packages installed" packages_installed
 finish
