@@ -18,7 +18,7 @@ from program import ENVIRONMENT, ROOT, ProgramTest  # noqa: E402 (the folder is 
 LIBRARY = """
 Name: {name}
 Description: made up
-Version: 3.18.5
+Version: 3.99
 Cflags: -I{folder} {more}
 Libs: -L{folder} -l{name}
 """
