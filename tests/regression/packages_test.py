@@ -155,7 +155,7 @@ class Recipe:
 
 def cmake_options():
     """The options of the project by name: the values that an option may have, or None for any."""
-    whole = "\n".join(text(os.path.relpath(path, ROOT)) for path in
+    whole = "\n".join(text(path) for path in
                       ["CMakeLists.txt", "src/operators/CMakeLists.txt", *glob.glob(os.path.join(ROOT, "cmake", "*.cmake"))])
     options = {name: ("ON", "OFF") for name in re.findall(r"\boption\((\w+)", whole)}
     options |= dict.fromkeys(re.findall(r"\bset\((\w+) [^)]*\bCACHE\b", whole) + re.findall(r"\bfind_(?:program|library)\((FLUXFORMER_\w+)", whole))
