@@ -332,7 +332,8 @@ void read_on_trial(const std::string& path) {
 
 void read_on_trial_first(MPI_Comm comm, const std::string& path, const std::string& called) {
   collectively(comm, [&] {
-    if (!mpi::is_root(comm)) return;
+    std::error_code none;
+    if (!mpi::is_root(comm) || !std::filesystem::is_regular_file(path, none)) return;
     try {
       read_on_trial(path);
     } catch (const Error& e) {

@@ -35,8 +35,8 @@ class NoChecker : public Error {
 /// the reader. Nothing happens where files are read at once. Rank-local; no call of MPI.
 void read_on_trial(const std::string& path);
 
-/// The same on rank 0, before all ranks read the file by themselves. Collective; throws on all ranks or none,
-/// with the file as `called`.
+/// The same on rank 0, before all ranks read the file by themselves; what is no regular file is left to them.
+/// Collective; throws on all ranks or none, with the file as `called`.
 void read_on_trial_first(MPI_Comm comm, const std::string& path, const std::string& called);
 
 /// While one exists, this process reads a file. If files are trusted, a signal by which HDF5 crashes ends the
