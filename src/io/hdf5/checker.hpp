@@ -44,6 +44,7 @@ void read_on_trial_first(MPI_Comm comm, const std::string& path, const std::stri
 /// a time counts, the first. Rank-local.
 class AtOnce {
  public:
+  /// `file`: as messages name it.
   explicit AtOnce(const std::string& file);
   AtOnce(const AtOnce&) = delete;
   AtOnce& operator=(const AtOnce&) = delete;
