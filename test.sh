@@ -4,7 +4,7 @@
 #   ./test.sh [all|full] [build|ctest|lint|asan|clang|baseline]     default: all, and every stage
 #   ./test.sh portability [FOLDER]                   Debian 13 beside this system (tests/portability/debian13.sh); not part of the above:
 #                                                    when a package of debian-packages.txt or its use changes, and before a release.
-#                                                    As root; an hour. A FOLDER that is given is kept and used again
+#                                                    As root. A FOLDER that is given is kept and used again
 #
 #           all: what continuous integration runs            full: before a piece of work is called done
 #

@@ -248,12 +248,10 @@ void report(const Error& e) {
 
 constexpr const char* help_of_check =
     "fluxformer check FILE ...\n\n"
-    "Whether HDF5 survives the file: it crashes on some that are damaged, or comes to no end. A second "
-    "process\n"
-    "reads all attributes, texts and chunked numbers (but no dataset beyond 256 MB), as one does in a run\n"
-    "before the run reads the file. One line a file. Exit code 0: HDF5 survives all; 2: not all, or one is "
-    "no\n"
-    "HDF5 file; 1: one could not be tried.\n";
+    "Whether HDF5 survives the file: it crashes on some that are damaged, or comes to no end. A second\n"
+    "process reads all attributes, texts and chunked numbers (but no dataset beyond 256 MB), as one does in\n"
+    "a run before the run reads the file. One line a file. Exit code 0: HDF5 survives all; 2: not all, or\n"
+    "one is no HDF5 file; 1: one could not be tried.\n";
 
 /// The words after `check`; returns the exit code.
 int check_files(const std::vector<std::string>& files) {

@@ -8,7 +8,8 @@ namespace fluxformer {
 ///   fluxformer check FILE ...                      whether HDF5 survives these files
 ///   fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]
 /// DECK is an INI file, or an output file whose settings are reused; it may be left out (all defaults). All
-/// but the last are answered before MPI starts, by the first of the processes that a launcher has started.
+/// but the last are answered before MPI starts, by the first of the processes that a launcher has started;
+/// `check` by each of them.
 /// Returns the exit code, the same on all ranks; messages go to the standard error of rank 0.
 int run_program(int argc, char** argv);
 

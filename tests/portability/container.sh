@@ -4,7 +4,7 @@
 #   tests/portability/container.sh ROOT_ARCHIVE [FOLDER]     a tar file of what `debootstrap --variant=minbase` made; a folder for the Debian
 #                                                            packages that the image is made of (deb.sh tries them)
 #
-# Needs root, buildah, and / as a mount point (it is none in a plain chroot). Compiles the program, 10 minutes on two cores. Writes a folder in
+# Needs root, buildah, and / as a mount point (it is none in a plain chroot). Compiles the program. Writes a folder in
 # /var/tmp, or TMPDIR, of some gigabytes, and removes it.
 set -euo pipefail
 archive=$(realpath -- "${1:?which archive? tests/portability/container.sh ROOT_ARCHIVE [FOLDER]}")

@@ -6,8 +6,9 @@
 #   tests/portability/debian13.sh [FOLDER]      default: a temporary folder, which is removed at the end. A folder that is given is kept,
 #                                               and used again by the next call.
 #
-# Needs root and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); buildah; takes 15 GB. The folder's /proc, /sys and /dev
-# are mounted in name spaces of this script's own: however it ends, nothing stays mounted, and no process goes on. A step that fails ends it.
+# Needs root, buildah and a mirror of Debian (DEBIAN_MIRROR, default http://deb.debian.org/debian); takes many gigabytes. The folder's
+# /proc, /sys and /dev are mounted in name spaces of this script's own: however it ends, nothing stays mounted, and no process goes on.
+# A step that fails ends it.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "$0")" && pwd)
 cd -- "$here/../.."

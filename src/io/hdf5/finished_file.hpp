@@ -12,8 +12,8 @@
 namespace fluxformer::io {
 
 /// Opens an HDF5 file for reading, without MPI-IO. Throws BadInput, without the name of the file, if it is
-/// missing, no regular file, not HDF5, truncated or damaged. Rank-local. A checker
-/// reads it first (io/hdf5/checker.hpp).
+/// missing, no regular file, not HDF5, truncated or damaged. Rank-local. A
+/// checker reads it first (io/hdf5/checker.hpp).
 FileHandle open_finished(const std::string& path);
 
 /// The words of a one-dimensional dataset of strings of fixed or variable length, each followed by a zero
