@@ -2,6 +2,7 @@
 """HDF5 files are read by a process that may crash on them before a run reads them; `fluxformer check`; run.trust_files. What the program
 says of itself needs no MPI."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from held_back import HeldBackTest  # noqa: E402 (the folder is put on the path first)
 from processes import members  # noqa: E402
-from program import CRASHING_READS, TIMEOUT, ProgramTest, with_attributes  # noqa: E402
+from program import CRASHING_READS, TIMEOUT, with_attributes  # noqa: E402
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
@@ -28,7 +29,7 @@ def crashing(number, file="model.h5"):
     return {"LD_PRELOAD": CRASHING_READS, "FLUXFORMER_CRASH_FILE": file, "FLUXFORMER_CRASH_SIGNAL": str(int(number))}
 
 
-class CheckedTest(ProgramTest):
+class CheckedTest(HeldBackTest):
     def setUp(self):
         super().setUp()
         self.evolve("--output.file=model.h5")
@@ -89,12 +90,8 @@ class Crashes(CheckedTest):
         self.assertIn("crashes when this run reads it", end.err)
 
 
-class Processes(HeldBackTest):
+class Processes(CheckedTest):
     """One more process reads files, started without fork."""
-
-    def setUp(self):
-        super().setUp()
-        self.evolve("--output.file=model.h5")
 
     def checkers(self, session):
         found = []
@@ -114,9 +111,15 @@ class Processes(HeldBackTest):
                     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGHUP):
                         os.kill(checker, number)
                     self.assertEqual(sorted(os.listdir(f"/proc/{checker}/fd")), ["0", "1", "2"])
+                    for kind in ("core file size", "data size", "cpu time"):  # a damaged file uses up neither disk, memory nor time
+                        self.assertNotEqual(self.limit(checker, kind), "unlimited", kind)
                 hold.let_go()
                 self.assertEqual(self.ended(process).code, 0)
                 self.assertEqual(members(process.pid), [])
+
+    def limit(self, process, kind):
+        with open(f"/proc/{process}/limits", encoding="utf-8") as stream:
+            return next(line for line in stream if line.startswith("Max " + kind))[len("Max " + kind):].split()[0]
 
     def test_it_ends_with_a_run_that_is_killed(self):
         process, hold = self.start_held(WRITING, "evolve", "small.ini", "--model.file=model.h5", ranks=1)
@@ -227,6 +230,20 @@ class Check(CheckedTest):
                                                       "run.trust_files = true reads files without one\n"), end)
         end = self.run_program("evolve", "small.ini", "--model.file=model.h5", environment=crashing(signal.SIGKILL))
         self.assert_refused(end, "model.file = model.h5: the process that reads it first was killed", code=1)
+
+    def test_tells_why_no_process_can_be_started(self):
+        copied = ("bash", "-c", 'mkdir copy && cp "$1" copy && shift && exec copy/fluxformer "$@"', "first")
+        process, hold = self.start_held(("open", "model.h5"), "check", "model.h5", wrapper=copied)
+        os.chmod(self.path("copy/fluxformer"), 0o600)
+        hold.let_go()
+        end = self.ended(process)
+        self.assertEqual((end.code, end.out), (1, "model.h5: no process can be started that reads it first (Permission denied); "
+                                                  "run.trust_files = true reads files without one\n"), end)
+
+    def test_does_not_wait_for_a_file_that_another_program_has_locked(self):
+        with open(self.path("model.h5"), "rb+") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            self.assertEqual(self.check("model.h5").code, 0)
 
     def test_comes_to_an_end_whatever_signals_are_ignored(self):
         # CPU time is what ends it: SIGXCPU.

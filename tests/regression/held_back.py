@@ -75,10 +75,10 @@ class HeldBackTest(ProgramTest):
         self.addCleanup(hold.end)
         return hold
 
-    def start_held(self, moment, *arguments, ranks=1, held=1):
+    def start_held(self, moment, *arguments, ranks=1, held=1, wrapper=()):
         """A run that `held` of its processes have held up at the moment (event, name[, count]); returns it and the hold."""
         hold = self.hold(*moment)
-        process = self.start(*arguments, ranks=ranks, environment=hold.environment)
+        process = self.start(*arguments, ranks=ranks, environment=hold.environment, wrapper=wrapper)
         self.addCleanup(self.stop, process)
         hold.wait_for("held", process, held)
         return process, hold
