@@ -202,9 +202,16 @@ Report TrainExperiment::run() {
     report = frame_.stopped("after " + std::to_string(problem_.trainer->steps()) + " steps",
                             "continue with --checkpoint.restart=auto");
   }
-  const auto written = record.finish(status, report.summary, frame_.parts());
+  std::optional<DepthReport> depth;
+  if (status == names::done && output_.depth_report && problem_.parameters->spec.kind == ModelKind::pde)
+    depth = frame_.timed("depth report", [&] { return depth_report(problem_); });
+  const auto written = record.finish(status, report.summary, frame_.parts(), depth);
   if (continued && status == names::done) remove_interrupted(context_.comm, settings_);
-  if (report.code == ExitCode::done) return frame_.done(summary(record));
+  if (report.code == ExitCode::done) {
+    report = frame_.done(summary(record));
+    if (depth) report.summary += "\ndepth: " + depth->text();
+    return report;
+  }
   report.summary += "\nwritten to " + written;
   return report;
 }
@@ -218,6 +225,7 @@ void describe_train(io::Description& description) {
                       course::bigram_accuracy});
   for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
   for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
+  DepthReport::describe(description, course::group);
   model_file::describe(description);
   describe_optimiser(description);
   io::describe_checkpoint(description);

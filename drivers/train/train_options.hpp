@@ -93,6 +93,7 @@ struct TrainOutput {
   bool preconditioner = false;  ///< kept in snapshots
   long checkpoints = 0;         ///< steps between checkpoints; 0: none
   bool every_epoch = true;      ///< a checkpoint at the end of each epoch
+  bool depth_report = true;     ///< the loss on finer depth cells, at the end
 };
 /// The output by the settings of `train`. Not collective.
 TrainOutput output_of_train(const Settings& settings);

@@ -224,13 +224,15 @@ void TrainRecord::save(io::CheckpointWriter& checkpoint) const {
 }
 
 std::string TrainRecord::finish(const std::string& status, const std::string& message,
-                                const std::vector<std::pair<std::string, double>>& seconds) {
+                                const std::vector<std::pair<std::string, double>>& seconds,
+                                const std::optional<DepthReport>& depth) {
   io::ArchiveWriter archive(std::move(claim_));
   describe(archive);
   problem_.trainer->stages().for_each_stage(
       *problem_.parameters,
       [&](const auto& views, const double* values) { write_model_arrays(archive, views, values); });
   write_courses(archive);
+  if (depth) depth->write(archive, course::group);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   if (!message.empty()) archive.attribute(names::message, message);
   auto written = archive.finish(status);

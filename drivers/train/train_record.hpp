@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "drivers/common/run_frame.hpp"
+#include "drivers/train/depth_report.hpp"
 #include "drivers/train/train_problem.hpp"
 #include "io/archive_writer.hpp"
 #include "io/axes.hpp"
@@ -152,7 +154,8 @@ class TrainRecord {
   /// Writes the output file and returns its name (ArchiveWriter::finish). `status` as in the schema,
   /// `message` may be empty.
   std::string finish(const std::string& status, const std::string& message,
-                     const std::vector<std::pair<std::string, double>>& seconds);
+                     const std::vector<std::pair<std::string, double>>& seconds,
+                     const std::optional<DepthReport>& depth);
 
  private:
   io::HistoryHeader header() const;

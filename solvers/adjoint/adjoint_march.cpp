@@ -138,6 +138,12 @@ void require_valid(const AdjointSettings& settings) {
 
 }  // namespace
 
+int order_of(const AdjointSettings& settings) {
+  if (AdjointMethod(settings).explicit_stages()) return settings.method.front() - '0';  // as PETSc names them
+  const bool midpoint = settings.method == "theta" && settings.theta == 0.5;
+  return settings.method == "cn" || midpoint ? 2 : 1;
+}
+
 struct AdjointMarch::Impl {
   using Trajectory = AdjointStepper::Trajectory;
   Impl(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& s, DepthRange cells_of_march)

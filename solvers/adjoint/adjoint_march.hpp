@@ -33,6 +33,10 @@ struct AdjointSettings {
   double linear_tolerance = 1e-12;
 };
 
+/// The order of convergence of a method in the length of its steps, where weights are smooth in depth. Throws
+/// BadInput for unknown methods.
+int order_of(const AdjointSettings& settings);
+
 /// The DepthMarch by TS and TSAdjoint, one step per depth cell. Memory: every stage of every step, or less
 /// with AdjointSettings::every.
 class AdjointMarch final : public DepthMarch {

@@ -166,7 +166,7 @@ StepReport Trainer::step(const Batch& batch) {
   return report;
 }
 
-Evaluation Trainer::evaluate(const SampleSet& samples) {
+Evaluation Trainer::evaluate(const SampleSet& samples, Pipeline& pipeline) {
   double sums[2] = {0, 0};
   // A stage that fails goes on, as the others wait for its states.
   RankFailure failure;
@@ -175,14 +175,14 @@ Evaluation Trainer::evaluate(const SampleSet& samples) {
     samples.for_batches([&](const Batch& batch) {
       ++shown;
       failure.attempt_anyway([&] {
-        const auto part = pipeline_.evaluate(batch);
+        const auto part = pipeline.evaluate(batch);
         sums[0] += part.loss;
         sums[1] += part.correct;
       });
     });
   });
-  for (; shown < samples.batches(); ++shown) pipeline_.forward_only();
-  pipeline_.wait_all();
+  for (; shown < samples.batches(); ++shown) pipeline.forward_only();
+  pipeline.wait_all();
   failure.share(ranks_.all);
   if (!contributes_loss()) sums[0] = sums[1] = 0;
   sum_over_ranks(sums, ranks_.all);

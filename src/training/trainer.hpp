@@ -92,7 +92,10 @@ class Trainer {
 
   /// Mean task loss and accuracy of `samples`, which are distributed over the token lines of the ranks of a
   /// stage, as many at a time as a micro-batch has.
-  Evaluation evaluate(const SampleSet& samples);
+  Evaluation evaluate(const SampleSet& samples) { return evaluate(samples, pipeline_); }
+  /// The same through another pipeline of these stages, whose batches have as many samples as those of
+  /// `samples`.
+  Evaluation evaluate(const SampleSet& samples, Pipeline& pipeline);
 
   /// Writes, or reads, everything that the next step depends on.
   void save(io::CheckpointWriter& checkpoint) const;

@@ -114,6 +114,43 @@ class Weights(TrainTest):
         self.assertLess(self.open("e.h5")["history/distance"][-1].max(), 1e-6)  # u* is stored in single precision
         return classify(self.open("out.h5")["model"], self.open("e.h5")["field/u"][-1, -1])
 
+    def test_the_loss_on_finer_cells_is_that_of_evolve(self):
+        pde = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=5", "--equation.kappa=0.1", "--equation.c=1.5")
+        # Long enough that its report takes all 40 samples: 0.6 % of the samples trained on.
+        end = self.train(*IMAGES, *pde, "--train.epochs=70", "--checkpoint.epochs=false")
+        file = self.open("out.h5")
+        self.assertEqual(file["training"].attrs["depth_samples"], 40)
+        np.testing.assert_array_equal(file["depth_cells"][...], [5, 10, 20, 40])
+        self.assertAlmostEqual(file["training/loss_on_cells"][0], file["training/test_loss"][-1], delta=1e-11)
+        for cells, loss, accuracy in zip(file["depth_cells"], file["training/loss_on_cells"], file["training/accuracy_on_cells"]):
+            of_evolve = loss_and_accuracy(self.logits_after_evolving("--equation.c=1.5", f"--mesh.cells={cells}"), self.labels)
+            np.testing.assert_allclose((loss, accuracy), of_evolve, rtol=0, atol=1e-11, err_msg=str(cells))  # sums in another order
+        self.assertIn(f"\ndepth: {file['training'].attrs['depth_report']}\n", end.out)
+        self.assertIn(f"loss of 40 samples {file['training/loss_on_cells'][0]:.3g} on the 5 cells of the training", end.out)
+
+    def test_the_loss_on_finer_cells_does_not_depend_on_ranks(self):
+        pde = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=5", "--train.epochs=10")
+        methods = {"b": (), "r": ("--train.gradient=adjoint", "--adjoint.method=4", "--adjoint.keep=tapes")}
+        layouts = [(1, ()), (3, ("--mesh.ranks_depth=3",)), (2, ("--mesh.ranks_token=2",)), (5, ())]
+        together([lambda n=name, m=method, r=ranks, o=more: self.train(*IMAGES, *pde, *m, *o, f"--output.file={n}{r}.h5", ranks=r)
+                  for name, method in methods.items() for ranks, more in layouts])
+        for name in methods:
+            one = self.open(name + "1.h5")["training"]
+            self.assertEqual(one.attrs["depth_samples"], 6)  # 0.6 % of 1120
+            for ranks in (2, 3, 5):
+                np.testing.assert_allclose(self.open(f"{name}{ranks}.h5")["training/loss_on_cells"], one["loss_on_cells"], rtol=1e-9)
+        self.assertLess(np.ptp(self.open("r1.h5")["training/loss_on_cells"]), 0.2 * np.ptp(self.open("b1.h5")["training/loss_on_cells"]))
+
+    def test_a_training_without_an_equation_says_so_or_nothing(self):
+        quick = ("--train.epochs=1",)
+        end = self.train(*IMAGES, *quick, "--model.kind=pde", "--depth.norm=sphere")
+        self.assertIn("\ndepth: with depth.norm = sphere there is no equation that it could solve\n", end.out)
+        self.assertNotIn("depth_cells", self.open("out.h5"))
+        for settings in (("--model.kind=transformer",), ("--model.kind=pde", "--train.report_depth=false")):
+            end = self.train(*IMAGES, *quick, *settings, "--output.overwrite=true")
+            self.assertNotIn("depth:", end.out)
+            self.assertNotIn("depth_report", self.open("out.h5")["training"].attrs)
+
     def test_evolve_comes_to_rest_at_the_trained_transformer(self):
         self.train(*IMAGES, "--train.rate=1e-2", ranks=2)
         loss, accuracy = loss_and_accuracy(self.logits_after_evolving(ranks=2), self.labels)

@@ -1,0 +1,27 @@
+#include "analysis/depth/depth_limit.hpp"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace fluxformer {
+
+DepthLimit depth_limit(std::span<const double> values, int order) {
+  if (values.empty()) throw std::invalid_argument("depth_limit: no values");
+  const std::size_t count = values.size();
+  const double first = values.front(), last = values.back();
+  const double step = count > 1 ? last - values[count - 2] : 0;
+  const double ratio = count > 2 ? (values[count - 2] - values[count - 3]) / step : 0;
+  DepthLimit limit{.order = ratio > 0 ? std::log2(ratio) : std::numeric_limits<double>::quiet_NaN(),
+                   .value = last,
+                   .distance = std::abs(first - last) + std::abs(step)};
+  constexpr double quarter = 0.25;
+  limit.asymptotic = std::abs(limit.order - order) <= quarter;  // false for NaN
+  if (limit.asymptotic) {
+    limit.value = last + step / (std::exp2(order) - 1);
+    limit.distance = std::abs(first - limit.value);
+  }
+  return limit;
+}
+
+}  // namespace fluxformer
