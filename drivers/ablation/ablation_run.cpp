@@ -74,7 +74,7 @@ bool AblationTraining::train(const std::function<bool(long, double)>& go_on) {
     auto before = problem_.parameters->values;
     StepReport report;
     try {
-      report = problem_.trainer->step(problem_.batch(step));
+      report = problem_.step();
     } catch (const NumericalFailure&) {
       diverge(step);
       return true;

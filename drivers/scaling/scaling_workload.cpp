@@ -55,8 +55,7 @@ class Training final : public ScalingWorkload {
             .micro_batches = problem_.through_stages.micro_batches};
   }
   void run(const std::function<bool()>& after_step) override {
-    long step = 0;
-    do problem_.trainer->step(problem_.batch(step++));
+    do problem_.step();
     while (after_step());
   }
   void save(const std::string& output) override {

@@ -64,9 +64,8 @@ class FinerModel {
   /// Collective; throws (agreed).
   Evaluation on(int cells, const GradientPlan& plan) {
     auto equation = equation_for(problem_.plan.equation, problem_.parameters->spec);
-    const int finer = cells / equation.depth.cells;
     equation.depth.cells = cells;
-    const DepthRange range{(problem_.cells.first - 1) * finer + 1, problem_.cells.last * finer};
+    const auto range = problem_.stage_on(cells);
     auto pipeline = collectively(problem_.comm, [&] {
       return std::make_unique<Pipeline>(
           problem_.ranks.of_training(problem_.comm).depth, PipelineSettings{}, [&] {
@@ -115,13 +114,13 @@ std::string DepthReport::text() const {
   if (!without.empty()) return without;
   std::ostringstream text;
   text.precision(3);
-  text << "loss of " << samples << " samples " << loss.front() << " on the " << cells.front()
-       << " cells of the training";
+  text << "loss of " << samples << (samples == 1 ? " sample " : " samples ") << loss.front() << " on the "
+       << cells.front() << " cells of the training";
   for (std::size_t k = 1; k < cells.size(); ++k) text << ", " << loss[k] << " on " << cells[k];
   if (limit.asymptotic)
     text << ", " << limit.value << " in the limit (order " << limit.order << ")";
   else
-    text << " (not asymptotic: no limit can be told)";
+    text << " (no limit: the order " << limit.order << " is not that of the method)";
   text << (converged() ? ": converged in depth" : ": not converged in depth");
   return text.str();
 }

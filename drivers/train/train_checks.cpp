@@ -34,7 +34,9 @@ void require_memory_of_training(MPI_Comm comm, const TrainPlan& plan, const Para
   // and one hidden layer of the reaction.
   const auto& spec = parameters.spec;
   const auto depth = equation_for(plan.equation, spec).depth;
-  const int cells = kept.cells.count(),
+  long all = plan.cells.empty() ? depth.cells : 0;  // over all meshes
+  for (const int drawn : plan.cells) all += drawn;
+  const int cells = static_cast<int>(kept.cells.count() * all / depth.cells),
             layers = std::max(1, static_cast<int>(static_cast<long>(cells) * depth.layers / depth.cells));
   const int rows_kept = plan.gradient.adjoint ? std::min(cells, layers) : cells;
   const double states = static_cast<double>(kept.tokens) * kept.samples *
@@ -143,14 +145,17 @@ double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const 
   if (plan.gradient.implicit()) return std::numeric_limits<double>::max();
   const auto equation = equation_for(plan.equation, parameters.spec);
   const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
-  const double largest = 0.5 * equation.speed / (equation.depth.spacing() * axes);
+  auto coarsest = equation.depth;
+  for (const int cells : plan.cells) coarsest.cells = std::min(coarsest.cells, cells);
+  const double largest = 0.5 * equation.speed / (coarsest.spacing() * axes);
   for (const auto& view : parameters.layout.views()) {
     if (view.name != "kappa") continue;
     for (const double kappa : parameters.view(view.path()))
       if (kappa > largest * (1 + 1e-12)) {
         std::ostringstream text;
         text << "equation.kappa = " << kappa << ": explicit steps through depth are stable up to " << largest
-             << " with these mesh.cells; use more cells, or train.gradient = adjoint with adjoint.method = "
+             << " with these mesh.cells or train.cells; use more cells, or train.gradient = adjoint with "
+                "adjoint.method = "
                 "beuler";
         throw BadInput(text.str());
       }

@@ -133,7 +133,7 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
 
 bool TrainExperiment::advance(TrainRecord& record, Progress& progress) {
   const Stopwatch watch;
-  const auto report = problem_.trainer->step(problem_.batch(problem_.trainer->steps()));
+  const auto report = problem_.step();
   const double seconds = watch.seconds();
   frame_.add_seconds("steps", seconds);
   record.add_step(report, problem_.batches->global() / seconds);

@@ -123,6 +123,15 @@ void declare_gradient(Options& options) {
        .when = When{"train.gradient", "adjoint"} && When{"adjoint.keep", {"segments", "disk"}}});
 }
 
+void declare_meshes(Options& options) {
+  options.declare(
+      "train.cells", std::vector<long>{},
+      "numbers of depth cells: each step draws one of them by run.seed, so that the model does not learn one "
+      "mesh; evaluations use mesh.cells. Keeps the activations of all of them. Empty: mesh.cells in each "
+      "step",
+      {.unit = "cells", .minimum = 1, .maximum = 1e6});
+}
+
 void declare_output(Options& options) {
   options.declare(
       output_option("train.h5",
@@ -165,6 +174,7 @@ void declare_training(Options& options) {
   declare_descent(options);
   declare_sharing(options);
   declare_gradient(options);
+  declare_meshes(options);
 }
 
 void declare_train(Options& options) {
@@ -268,6 +278,11 @@ TrainPlan::Coefficients trained_coefficients(const std::string& word) {
   return word == "yes" ? yes : word == "no" ? no : of_a_pde;
 }
 
+std::vector<int> drawn_cells(const Settings& settings) {
+  const auto& cells = settings.integers("train.cells");
+  return {cells.begin(), cells.end()};
+}
+
 /// Throws BadInput for keys that a march through depth does not support.
 void refuse_what_training_ignores(const Settings& settings, const TrainPlan& plan) {
   if (plan.gradient.implicit() && is_mixed(plan.precision))
@@ -304,6 +319,7 @@ TrainPlan plan_of_training(const Settings& settings) {
                               .micro_batches = settings.count("train.micro_batches")},
                  .memory = giga * settings.real("run.memory"),
                  .epochs = settings.integer("train.epochs"),
+                 .cells = drawn_cells(settings),
                  .trainer = trainer_plan(settings),
                  .warm_up = settings.real("train.warm_up"),
                  .coefficients = trained_coefficients(settings.word("train.coefficients"))};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/options.hpp"
 #include "drivers/common/data_options.hpp"
@@ -75,6 +76,7 @@ struct TrainPlan {
   PipelineSettings pipeline;  ///< 0 micro-batches: as the stages decide
   double memory = 0;          ///< bytes that a rank may use; 0: what the machine has
   long epochs = 1;
+  std::vector<int> cells;  ///< numbers of depth cells that each step draws from; empty: those of `equation`
   /// The optimiser and the schedule, without numbers of steps, trained coefficients and the limit of kappa,
   /// which data and model decide.
   TrainerSettings trainer;

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
+#include "base/random.hpp"
 #include "data/text/baselines.hpp"
 #include "model/depth_march.hpp"
 #include "model/depth_model.hpp"
@@ -200,29 +201,64 @@ void TrainProblem::make_model() {
           .dropout = dropout ? &*dropout : nullptr};
   slab.mask.causal = parameters->spec.causal;
   model = collectively(comm, [&] { return make_depth_model(*parameters, slab, plan.precision); });
-  if (!teacher_parameters) return;
-  teacher = std::make_unique<Teacher>(*teacher_parameters, slab, plan.precision);
-  distillation =
-      std::make_unique<Distillation>(*teacher, *parameters, slab, depth, plan.objective.distillation, cells);
+  if (teacher_parameters) teacher = std::make_unique<Teacher>(*teacher_parameters, slab, plan.precision);
+}
+
+DepthRange TrainProblem::stage_on(int all_cells) const {
+  const auto face = [&](long of_stage) {  // the same depth s among the other cells
+    const long scaled = of_stage * all_cells;
+    if (scaled % depth.cells != 0)
+      throw BadInput(
+          std::to_string(all_cells) +
+          " cells: a stage of mesh.ranks_depth = " + std::to_string(ranks.stages) +
+          " ends within one of them (the stages share mesh.cells = " + std::to_string(depth.cells) + ")");
+    return static_cast<int>(scaled / depth.cells);
+  };
+  return {face(cells.first - 1) + 1, face(cells.last)};
+}
+
+std::unique_ptr<Pipeline> TrainProblem::pipeline_on(int all_cells) {
+  auto equation = equation_for(plan.equation, parameters->spec);
+  equation.depth.cells = all_cells;
+  const auto stage = stage_on(all_cells);
+  Distillation* matched = nullptr;
+  if (teacher != nullptr)
+    matched = distillations
+                  .emplace_back(std::make_unique<Distillation>(*teacher, *parameters, slab, equation.depth,
+                                                               plan.objective.distillation, stage))
+                  .get();
+  return std::make_unique<Pipeline>(ranks.of_training(comm).depth, through_stages, [&] {
+    Slot slot{make_march(*model, equation, plan.gradient, stage), nullptr};
+    slot.evaluator = std::make_unique<GradientEvaluator>(*parameters, slab, *slot.march, plan.objective.loss);
+    if (dropout) slot.evaluator->set_dropout(*dropout);
+    if (matched != nullptr) slot.evaluator->add_depth_loss(*matched);
+    return slot;
+  });
 }
 
 void TrainProblem::make_trainer() {
   agree(comm, ranks.stages == 1 || slab.size() <= std::numeric_limits<int>::max(),
         "train.micro_batches = " + std::to_string(through_stages.micro_batches) +
             ": the state of a micro-batch is too large for a message; take more of them");
-  const auto equation = equation_for(plan.equation, parameters->spec);
-  const auto make_slot = [&] {
-    Slot slot{make_march(*model, equation, plan.gradient, cells), nullptr};
-    slot.evaluator = std::make_unique<GradientEvaluator>(*parameters, slab, *slot.march, plan.objective.loss);
-    if (dropout) slot.evaluator->set_dropout(*dropout);
-    if (distillation != nullptr) slot.evaluator->add_depth_loss(*distillation);
-    return slot;
-  };
-  const auto of_training = ranks.of_training(comm);
-  std::optional<Pipeline> pipeline;
-  collectively(comm, [&] { pipeline.emplace(of_training.depth, through_stages, make_slot); });
-  trainer.emplace(of_training, *parameters, *model, *std::move(pipeline),
+  auto pipeline = collectively(comm, [&] {
+    for (const int drawn_cells : plan.cells) {
+      try {
+        drawn.push_back(drawn_cells == depth.cells ? nullptr : pipeline_on(drawn_cells));
+      } catch (const BadInput& e) {
+        throw BadInput(std::string("train.cells: ") + e.what());
+      }
+    }
+    return pipeline_on(depth.cells);
+  });
+  trainer.emplace(ranks.of_training(comm), *parameters, *model, std::move(*pipeline),
                   trainer_settings(comm, plan, *parameters, *line, *model, total_steps()));
+}
+
+StepReport TrainProblem::step() {
+  const long step = trainer->steps();
+  Pipeline* on = nullptr;
+  if (!drawn.empty()) on = drawn[RandomStream(plan.seed, "depth cells").below(step, drawn.size())].get();
+  return on == nullptr ? trainer->step(batch(step)) : trainer->step(batch(step), *on);
 }
 
 void TrainProblem::measure_baselines() {
@@ -293,6 +329,11 @@ std::string TrainProblem::describe() const {
     text << spec.vocabulary << " words, of which masked ones are guessed\n";
   else
     text << spec.classes << " classes\n";
+  if (!plan.cells.empty()) {
+    text << "depth cells of each step drawn from";
+    for (const int drawn_cells : plan.cells) text << ' ' << drawn_cells;
+    text << '\n';
+  }
   text << plan.epochs << " epochs of " << batches->per_epoch() << " steps; " << ranks.replica.count
        << " group(s) of " << line->size() * ranks.stages << " rank(s), " << batches->capacity()
        << " samples each; " << blas_description();

@@ -57,8 +57,11 @@ class TrainProblem {
   /// Description in a few lines, for --validate and the log.
   std::string describe() const;
   long total_steps() const { return batches->per_epoch() * plan.epochs; }
-  /// This rank's share of the batch of a step.
-  Batch batch(long step);
+  /// Takes the next step, on the depth cells that are drawn for it. Collective; throws as Trainer::step.
+  StepReport step();
+  /// The cells of this rank's stage on so many depth cells in all. Throws BadInput if a stage would end
+  /// within one of them.
+  DepthRange stage_on(int all_cells) const;
   /// Chosen samples of `train` or `test` on the ranks of the training, in batches of the training's size;
   /// with masked words where words are guessed.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
@@ -81,9 +84,10 @@ class TrainProblem {
   std::optional<Dropout> dropout;  ///< optional: a rate above 0
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
-  std::unique_ptr<Teacher> teacher;            ///< optional: distillation
-  std::unique_ptr<Distillation> distillation;  ///< optional: distillation
-  std::optional<Trainer> trainer;
+  std::unique_ptr<Teacher> teacher;                          ///< optional: distillation
+  std::vector<std::unique_ptr<Distillation>> distillations;  ///< one for each mesh; optional: distillation
+  std::optional<Trainer> trainer;                            ///< on `depth`
+  std::vector<std::unique_ptr<Pipeline>> drawn;  ///< one for each of plan.cells; null: that of the trainer
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same samples
   Copies copies;                   ///< of token files only
   std::optional<CountedGuesses> guesses;  ///< shares of counting guesses; present for masked words
@@ -94,6 +98,9 @@ class TrainProblem {
   void read_start();
   void make_model();
   void make_trainer();
+  std::unique_ptr<Pipeline> pipeline_on(int all_cells);
+  /// This rank's share of the batch of a step.
+  Batch batch(long step);
   void measure_baselines();
   std::string describe_samples() const;
 };

@@ -121,7 +121,7 @@ double Trainer::gradient_norm() const {
   return std::sqrt(stages_.total(squares));
 }
 
-StepReport Trainer::step(const Batch& batch) {
+StepReport Trainer::step(const Batch& batch, Pipeline& pipeline) {
   StepReport report;
   report.step = steps();
   Evaluation own;
@@ -129,8 +129,8 @@ StepReport Trainer::step(const Batch& batch) {
     // A march may fail on one replica or stage only. It still passes on all pieces, so that the collective
     // calls match.
     own = collectively(ranks_.all, [&] {
-      return pipeline_.gradient(batch, gradient_,
-                                [&](Index first, Index count) { sum_.add(gradient_, first, count); });
+      return pipeline.gradient(batch, gradient_,
+                               [&](Index first, Index count) { sum_.add(gradient_, first, count); });
     });
   } catch (const Error&) {
     sum_.finish();

@@ -82,7 +82,9 @@ class Trainer {
   /// Takes one step on this replica's share of a global batch. Throws NumericalFailure (agreed) if loss or
   /// gradient is not finite or the march of some replica fails; the parameters are then those before the
   /// step.
-  StepReport step(const Batch& batch);
+  StepReport step(const Batch& batch) { return step(batch, pipeline_); }
+  /// The same through another pipeline of these stages, such as one on other depth cells.
+  StepReport step(const Batch& batch, Pipeline& pipeline);
   long steps() const { return optimiser_.state().steps; }
   /// Snapshot of the optimiser, with the preconditioner (on rank 0) only for Preconditioner::kept.
   OptimiserRecord optimiser(Preconditioner which) const;

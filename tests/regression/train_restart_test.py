@@ -20,7 +20,7 @@ from program import TrainTest, together  # noqa: E402
 GO_ON = "--checkpoint.restart=auto"
 NEWEST, PREVIOUS = "out.checkpoint.h5", "out.checkpoint.previous.h5"
 # Every random feature, and a momentum for each parameter.
-RANDOM = ("--train.dropout=0.2", "--train.augment=0.5")
+RANDOM = ("--train.dropout=0.2", "--train.augment=0.5", "--train.cells=2,4,6")
 # When the second checkpoint of a run has been begun: each is opened three times.
 HALF_WRITTEN = ("open", NEWEST + ".part", 6)
 # Six epochs of 9 steps.

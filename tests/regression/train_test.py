@@ -179,6 +179,26 @@ class Weights(TrainTest):
                 np.testing.assert_allclose(self.open(name + ".h5")["training/" + column][...],
                                            one["training/" + column][...], rtol=1e-9, err_msg=f"{name} {column}")
 
+    def test_each_step_marches_on_the_cells_drawn_for_it(self):
+        pde = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4", "--equation.kappa=0.05", "--train.epochs=1")
+        few, drawn = (*IMAGES, *pde), "--train.cells=4,6,8"
+        ways = {"four": (1, ()), "four_only": (1, ("--train.cells=4",)), "eight": (1, ("--mesh.cells=8",)), "eight_only": (1, ("--train.cells=8",)),
+                "drawn": (1, (drawn,)), "groups": (3, (drawn,)), "stages": (2, (drawn, "--mesh.ranks_depth=2")),
+                "tokens": (2, (drawn, "--mesh.ranks_token=2")), "other": (1, (drawn, "--run.seed=1", "--train.rate=1e-9")),
+                "six": (1, ("--train.cells=6", "--train.rate=1e-9")), "still": (1, ("--train.cells=8", "--train.rate=1e-9")),
+                "start": (1, ("--train.rate=1e-9",))}
+        together([lambda n=name, r=ranks, m=more: self.train(*few, *m, f"--output.file={n}.h5", ranks=r) for name, (ranks, more) in ways.items()])
+        self.assert_same_model("four.h5", "four_only.h5")
+        self.assert_same_model("eight.h5", "eight_only.h5")
+        loss = {name: self.open(name + ".h5")["training/loss"][...] for name in ways}
+        for name in ("groups", "stages", "tokens"):
+            np.testing.assert_allclose(loss[name], loss["drawn"], rtol=1e-9, err_msg=name)  # sums in another order, through 7 steps of Adam
+        # With a rate of almost 0 each step shows the mesh that it was taken on: by 1e-9 a step in each weight.
+        on = np.array([np.argmin([abs(loss["other"][k] - loss[name][k]) for name in ("start", "six", "still")]) for k in range(7)])
+        for k, mesh in enumerate(on):
+            self.assertAlmostEqual(loss["other"][k], loss[("start", "six", "still")[mesh]][k], delta=1e-6)
+        self.assertGreater(len(set(on)), 1)
+
     def test_the_copy_that_was_best_on_validation_and_the_snapshots(self):
         self.train(*IMAGES, "--output.snapshots=2", "--train.epochs=5", "--train.rate=5e-2")
         names = sorted(name for name in os.listdir(self.folder) if name.startswith("out."))
@@ -304,6 +324,10 @@ class Refusals(TrainTest):
             (1, [adjoint, "--adjoint.method=4", "--depth.norm=post"], ["depth.norm"]),
             (2, ["--equation.epsilon=0.1"], ["equation.epsilon", "march"]),
             (1, ["--equation.c=0"], ["equation.c"]),
+            (1, ["--model.kind=pde", "--mesh.cells=8", "--train.cells=8,4", "--equation.kappa=1.2"], ["stable up to 1 ", "train.cells"]),
+            (2, ["--model.kind=pde", "--mesh.cells=4", "--train.cells=6,7", "--mesh.ranks_depth=2"], ["train.cells: 7 cells", "mesh.ranks_depth = 2"]),
+            (1, ["--train.cells=4,0"], ["train.cells", ">= 1"]),
+            (1, ["--train.cells=2,3"], ["train.cells: mesh.cells = 3", "multiple"]),
             (1, ["--equation.kappa=0.6"], ["equation.kappa = 0.6", "stable up to 0.5", "mesh.cells"]),
             (1, ["--depth.scheme=upwind"], ["depth.scheme = upwind", "adjoint.method"]),
             (1, ["--mesh.cells=3"], ["mesh.cells = 3", "multiple"]),

@@ -281,7 +281,7 @@ TEST(TrainProblems, warm_up_over_their_share_of_all_steps) {
       training(joined(small_training, {"train.rate=0.125", "train.warm_up=0.25", "train.schedule=constant"})),
       MPI_COMM_SELF);
   EXPECT_EQ(problem.total_steps(), 12);                                       // 4 epochs of 15 / 5
-  EXPECT_DOUBLE_EQ(problem.trainer->step(problem.batch(0)).rate, 0.125 / 3);  // the first of 3
+  EXPECT_DOUBLE_EQ(problem.step().rate, 0.125 / 3);  // the first of 3
 }
 
 TEST(TrainProblems, train_coefficients_if_asked_to_and_by_default_those_of_a_pde) {
