@@ -35,6 +35,7 @@ ExperimentEntry paths_sample_experiment();
 ExperimentEntry paths_train_experiment();
 ExperimentEntry paths_prune_experiment();
 ExperimentEntry pruning_experiment();
+ExperimentEntry refinement_experiment();
 ExperimentEntry scaling_experiment();
 
 }  // namespace fluxformer

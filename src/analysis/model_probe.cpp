@@ -65,6 +65,19 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
   });
 }
 
+void ModelProbe::map(int row, const double* u, double* v) {
+  model_->map(point(row), step(), u, v, nullptr);
+}
+
+const std::vector<double>& ModelProbe::logits(const double* u) {
+  readout_.logits(u, logits_.data(), read_);
+  return logits_;
+}
+
+void ModelProbe::pull_logits(const std::vector<double>& logits_bar, double* u_bar) {
+  readout_.pull(logits_bar.data(), u_bar, {}, read_);
+}
+
 void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
   const Index n = context_.line->tokens(), heads = spec().attention.heads;
   k.resize(context_.samples * heads * n * context_.line->block().count());

@@ -59,6 +59,12 @@ class ModelProbe {
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                std::span<double> gradient = {}, const RowEdit& row = {});
 
+  /// v := G(u), the layer map of the cell after row i.
+  void map(int row, const double* u, double* v);
+  /// The logits of a last state, [sample][class], valid until the next call.
+  const std::vector<double>& logits(const double* u);
+  /// u_bar := (dz/du)^T logits_bar at the state of the last `logits`. Not collective.
+  void pull_logits(const std::vector<double>& logits_bar, double* u_bar);
   /// k := attention weights of the cell after row i at the state u, [sample][head][query][key].
   void attention(int row, const double* u, std::vector<double>& k);
   /// v := state on which the attention of the cell after row i acts (DepthModel::attention).

@@ -12,50 +12,10 @@ import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
-from numpy_transformer import cross_entropy, embedded, layer, pooled, weights  # noqa: E402
+from numpy_transformer import NumpyModel  # noqa: E402
 from program import ROOT, TRAIN_DECK, together  # noqa: E402
 
 QUICK = ("--gradient.jacobian_samples=5", "--gradient.steps=12", "--gradient.exponents=3", "--gradient.sweeps=2")
-
-
-class NumpyModel:
-    """Loss and gradients of a trained Transformer, or of the PDE that inherits its weights with `cells` per layer: its states from
-    numpy_transformer.py, their gradients by central differences, none of it from the program."""
-
-    def __init__(self, model, rows, labels, cells=1):
-        self.model, self.labels, self.cells = model, labels, cells
-        self.layers, self.heads = int(model.attrs["layers"]), int(model.attrs["heads"])
-        self.states = [embedded(model, rows)]
-        for cell in range(cells * self.layers):
-            self.states.append(self.behind(cell, self.states[-1]))
-
-    def behind(self, cell, u):
-        """The state behind a cell. Weights are linear in depth between the layers, and constant beyond the last."""
-        place, last = cell / self.cells, self.layers - 1
-        left, share = int(place), place - int(place)
-        one, other = weights(self.model, left + 1), weights(self.model, min(left + 1, last) + 1)
-        mixed = {name: (1 - share) * one[name] + share * other[name] for name in one}
-        return layer(mixed, u, self.heads, "pre", 1 / self.cells)
-
-    def loss(self, sample, row, u):
-        """The losses of one sample with each of the states u [number, token, channel] in place of that in `row`."""
-        for cell in range(row, self.cells * self.layers):
-            u = self.behind(cell, u)
-        return cross_entropy(self.model, u, np.full(len(u), self.labels[sample]))[0]
-
-    def gradient_norms(self, step=1e-5):
-        """The norm of each sample's gradient, [sample, row]."""
-        _, tokens, width = self.states[0].shape
-        moves = step * np.eye(tokens * width).reshape(-1, tokens, width)  # of one number after the other
-        squares = [[np.sum(((self.loss(b, row, u[b] + moves) - self.loss(b, row, u[b] - moves)) / (2 * step))**2)
-                    for b in range(len(self.labels))] for row, u in enumerate(self.states)]
-        return np.sqrt(squares).T
-
-    def loss_and_head_gradient(self):
-        """Mean loss, and the norm of its gradient by weights and biases of the classifier."""
-        loss, by_logits = cross_entropy(self.model, self.states[-1], self.labels)
-        matrix = by_logits.T @ pooled(self.model, self.states[-1]) / len(loss)
-        return loss.mean(), np.sqrt(np.sum(matrix**2) + np.sum(by_logits.mean(axis=0)**2))
 
 
 class GradientFlow(CompareTest):

@@ -1,0 +1,1 @@
+"""Models on finer and finer depth cells, in the report."""

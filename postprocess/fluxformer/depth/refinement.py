@@ -1,0 +1,89 @@
+"""Refinement in the report: goals of models against their number of depth cells, and the cells that make the error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fluxformer.report.data import Comparison, Study, mean_and_spread
+from fluxformer.report.sections import Section
+from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+from fluxformer.style import SOFT
+
+
+def _goals(comparison: Comparison) -> list[str]:
+    return str(comparison.facts()["goal_names"]).split("\n")
+
+
+def _cells(comparison: Comparison, model: str) -> np.ndarray:
+    """Depth cells of a model on all meshes."""
+    return comparison.axis(f"{model}_cell").max() * comparison.axis("mesh")
+
+
+def _course(comparison: Comparison) -> Drawing:
+    goals = _goals(comparison)
+    figure = canvas(3.6)
+    panels = figure.subplots(1, len(goals) + 1)
+    for model in comparison.having("goal_value"):
+        style, cells = style_of(model), _cells(comparison, model)
+        values, limits = comparison.numbers(model, "goal_value"), comparison.numbers(model, "limit")
+        for axes, k in zip(panels, range(len(goals))):
+            over(axes, cells, values[:, k], style, style.label)
+            known = limits[:, k][np.isfinite(limits[:, k])]
+            if len(known) == len(limits):
+                axes.plot([cells[-1], 2 * cells[-1]], [known.mean()] * 2, color=style.colour, ls=":", lw=1.6)
+        over(panels[-1], cells, 100 * comparison.numbers(model, "accuracy"), style, style.label)
+    for axes, title, unit in zip(panels, (*goals, "accuracy"), (*goals, "accuracy  [%]")):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        panel(axes, title.capitalize(), "depth cells", unit)
+    legend(figure, panels[0])
+    return Drawing("refinement-course", "What models give on finer depth cells",
+                   "The first marker of a line is the mesh of the training. A dotted line is the limit, the solution of the equation; "
+                   "it is drawn where the observed order of convergence is 1, for all seeds.", figure, comparison.runs)
+
+
+def _indicators(comparison: Comparison) -> Drawing:
+    goals = _goals(comparison)
+    figure = canvas(3.2)
+    panels = np.atleast_1d(figure.subplots(1, len(goals)))
+    for model in comparison.having("indicator"):
+        style, cells = style_of(model), comparison.axis(f"{model}_cell")
+        depth = comparison.depth(model)
+        for axes, k in zip(panels, range(len(goals))):
+            over(axes, (depth[1:] + depth[:-1]) / 2, comparison.numbers(model, "indicator")[:, k] * len(cells), style, style.label)
+    for axes, goal in zip(panels, goals):
+        axes.axhline(0, color=SOFT, ls=":", lw=1.2)
+        panel(axes, goal.capitalize(), "depth s  [layers]", "cells × indicator")
+    legend(figure, panels[0])
+    return Drawing("refinement-indicators", "Where in depth the error is made",
+                   "Contribution of each cell to the change of the goal from half its length, times the number of cells; mean over the test samples.",
+                   figure, comparison.runs)
+
+
+def draw(study: Study) -> list[Drawing]:
+    """Draws the figures of the refinement; none if it was not run."""
+    comparison = study.of("refinement")
+    return [] if comparison is None else [_course(comparison), _indicators(comparison)]
+
+
+def table(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows of text, the first of them headings: the first goal of each model on its own cells, on the finest, and in the limit."""
+    def text(of_seed: Callable[[str], np.ndarray]) -> Callable[[str], str | None]:
+        def of_model(model: str) -> str | None:
+            values = of_seed(model)
+            return mean_and_spread(values) if np.isfinite(values).all() else "none"
+        return of_model
+
+    goal = _goals(comparison)[0]
+    return comparison.table({
+        f"{goal}, own cells": text(lambda model: comparison.numbers(model, "goal_value")[:, 0, 0]),
+        f"{goal}, finest cells": text(lambda model: comparison.numbers(model, "goal_value")[:, 0, -1]),
+        f"{goal}, limit": text(lambda model: comparison.numbers(model, "limit")[:, 0]),
+        "observed order": text(lambda model: comparison.numbers(model, "order")[:, 0]),
+        "estimate / error": text(lambda model: comparison.numbers(model, "effectivity")[:, 0]),
+        "gain of best cells": text(lambda model: comparison.numbers(model, "gain")[:, 0])})
+
+
+SECTIONS = (Section(7, "refinement", "Finer depth cells", "refinement", draw, table),)

@@ -1,0 +1,52 @@
+#pragma once
+
+// Variables of models on finer and finer depth cells in output files (refinement.hpp).
+
+#include "io/axes.hpp"
+
+namespace fluxformer::depth::variables {
+
+inline const io::Variable mesh = io::coordinate("mesh", "", "depth cells over those of the model"),
+                          goal = io::index("goal", "number of the goal, in the order of goal_names");
+inline const io::Variable cell{
+    "<model>_cell", {"<model>_cell"}, "", "depth cell, counted from the input", true};
+inline const io::Attribute goal_names{"goal_names", "goals in words, one a line"},
+    weights{"weights", "derivatives in the indicators: coarse, mean or exact"};
+
+inline const io::Variable goal_value{"goal_value", {"goal", "mesh"}, "", "goal, mean over samples"},
+    accuracy{"accuracy", {"mesh"}, "", "fraction of the samples classified correctly"},
+    order{"order",
+          {"goal"},
+          "",
+          "order of convergence of the goal observed on the last three meshes; NaN: none"},
+    asymptotic{"asymptotic", {"goal"}, "", "1 if that order is 1 within a quarter, else 0"},
+    limit{"limit", {"goal"}, "", "goal in the limit of fine cells; NaN if not asymptotic"},
+    distance{"distance",
+             {"goal"},
+             "",
+             "distance of the goal on the model's cells from its limit, or its largest possible value if not "
+             "asymptotic"},
+    indicator{"indicator",
+              {"goal", "<model>_cell"},
+              "",
+              "contribution of a cell to the change of the goal from half its length, mean over samples"},
+    indicator_abs{
+        "indicator_abs", {"goal", "<model>_cell"}, "", "size of that contribution, mean over samples"},
+    estimate{"estimate",
+             {"goal"},
+             "",
+             "estimate of the error of the goal on the model's cells: twice the sum of the indicators"},
+    effectivity{
+        "effectivity", {"goal"}, "", "that estimate over the error, goal - limit; NaN if not asymptotic"},
+    change_effectivity{"change_effectivity",
+                       {"goal"},
+                       "",
+                       "sum of the indicators over the change of the goal from half the length"},
+    gain{
+        "gain",
+        {"goal"},
+        "",
+        "factor by which cells placed best lower the sum of the sizes of the indicators, at the same number"},
+    goal_by_sample = io::by_sample(goal_value, {"goal", "mesh"}, "goal of each sample");
+
+}  // namespace fluxformer::depth::variables

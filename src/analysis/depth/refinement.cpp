@@ -1,0 +1,246 @@
+#include "analysis/depth/refinement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "analysis/state_examples.hpp"
+#include "model/tasks/task.hpp"
+
+namespace fluxformer::depth {
+namespace {
+
+/// Log of the sum of exp z_c over the classes c != but, and its derivative, softmax over them; z_bar may be null.
+double log_sum_of_others(const double* z, int classes, int but, double scale, double* z_bar) {
+  double most = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int c = 0; c < classes; ++c)
+    if (c != but) most = std::max(most, z[c]);
+  for (int c = 0; c < classes; ++c)
+    if (c != but) sum += std::exp(z[c] - most);
+  if (z_bar != nullptr)
+    for (int c = 0; c < classes; ++c)
+      if (c != but) z_bar[c] = scale * std::exp(z[c] - most) / sum;
+  return most + std::log(sum);
+}
+
+/// J of one sample from its logits; z_bar := dJ/dz if not null.
+double value_of(Goal goal, const double* z, int classes, int label, double* z_bar) {
+  if (z_bar != nullptr) std::fill_n(z_bar, classes, 0.0);
+  switch (goal) {
+    case Goal::loss:
+      return loss_of({}, z, classes, label, 1, z_bar);
+    case Goal::margin: {
+      const double others = log_sum_of_others(z, classes, label, -1, z_bar);
+      if (z_bar != nullptr) z_bar[label] = 1;
+      return z[label] - others;
+    }
+    default:
+      if (z_bar != nullptr) z_bar[label] = 1;
+      return z[label];
+  }
+}
+
+}  // namespace
+
+void Goals::values(ModelProbe& probe, const Batch& batch, const double* u, std::vector<double>& value) const {
+  const int classes = probe.spec().classes;
+  value.assign(batch.weight.size() * goals_.size(), 0.0);
+  const double* const z = classes > 0 ? probe.logits(u).data() : nullptr;
+  for_each_sample(batch, [&](Index b, Index) {
+    for (Index g = 0; g < count(); ++g) {
+      const auto state = sample_of(probe.counted(), u, static_cast<int>(b));
+      value[b * count() + g] = goals_[g] == Goal::norm
+                                   ? state.squaredNorm() / static_cast<double>(state.size())
+                                   : value_of(goals_[g], z + b * classes, classes, batch.label[b], nullptr);
+    }
+  });
+}
+
+void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const double* u,
+                       double* u_bar) const {
+  const auto& context = probe.counted();
+  if (goals_[goal] == Goal::norm) {
+    std::fill_n(u_bar, context.size(), 0.0);
+    for_each_sample(batch, [&](Index b, Index) {  // dJ/du = 2 u / (n d)
+      const auto state = sample_of(context, u, static_cast<int>(b));
+      const double scale = 2 / static_cast<double>(state.size());
+      for (Index t = 0; t < state.rows(); ++t)
+        for (Index c = 0; c < state.cols(); ++c)
+          u_bar[(t * context.samples + b) * context.width + c] = scale * state(t, c);
+    });
+    return;
+  }
+  const int classes = probe.spec().classes;
+  const auto& z = probe.logits(u);
+  std::vector<double> z_bar(z.size(), 0.0);
+  for_each_sample(batch, [&](Index b, Index) {
+    value_of(goals_[goal], z.data() + b * classes, classes, batch.label[b], z_bar.data() + b * classes);
+  });
+  probe.pull_logits(z_bar, u_bar);
+}
+
+GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples)
+    : probe_(probe), goals_(goals), values_(samples, goals.count()) {}
+
+void GoalValues::show(const Batch& batch) {
+  probe_.embed(batch, u_);
+  const auto& logits = probe_.forward(u_);
+  if (const int classes = probe_.spec().classes; classes > 0)
+    correct_.local()[0] += correct_share(batch, logits, classes);
+  goals_.values(probe_, batch, u_.data(), value_);
+  for_each_sample(batch, [&](Index b, Index place) {
+    std::copy_n(value_.data() + b * goals_.count(), goals_.count(), values_.row(place));
+  });
+}
+
+void GoalValues::reduce(MPI_Comm comm) {
+  values_.reduce(comm);
+  correct_.reduce(comm);
+}
+
+double GoalValues::accuracy() const {
+  return probe_.spec().classes > 0 ? correct_.total()[0] : std::numeric_limits<double>::quiet_NaN();
+}
+
+DepthIndicators::DepthIndicators(ModelProbe& coarse, ModelProbe& fine, const Goals& goals, Weights weights,
+                                 Index samples)
+    : coarse_(coarse),
+      fine_(fine),
+      goals_(goals),
+      weights_(weights),
+      table_(samples, goals.count() * coarse.cells()),
+      states_(coarse.depths()),
+      fine_states_(coarse.depths()),
+      defects_(coarse.cells()),
+      within_(fine.cells() / coarse.cells()) {
+  if (fine.cells() % coarse.cells() != 0 || fine.counted().samples != coarse.counted().samples)
+    throw std::invalid_argument("DepthIndicators: the fine cells must divide the coarse ones");
+}
+
+void DepthIndicators::fine_step(int cell, const Slab& from, Slab& to) {
+  within_.front() = from;
+  const int first = (cell - 1) * factor();
+  for (int k = 0; k < factor(); ++k) {
+    Slab& next = k + 1 < factor() ? within_[k + 1] : to;
+    next.resize(from.size());
+    fine_.map(first + k, within_[k].data(), next.data());
+  }
+}
+
+void DepthIndicators::fine_pull(int cell, const Slab& from, Slab& bar) {
+  Slab last, next(bar.size());
+  fine_step(cell, from, last);  // the states within the cell
+  for (int k = factor() - 1; k >= 0; --k) {
+    fine_.transposed((cell - 1) * factor() + k, within_[k].data(), bar.data(), next.data());
+    bar.swap(next);
+  }
+}
+
+void DepthIndicators::add_products(const Batch& batch, Index goal, int cell, const Slab& lambda,
+                                   double scale) {
+  for_each_sample(batch, [&](Index b, Index place) {
+    const int of_batch = static_cast<int>(b);
+    const auto product = sample_of(coarse_.counted(), lambda.data(), of_batch)
+                             .cwiseProduct(sample_of(coarse_.counted(), defects_[cell - 1].data(), of_batch));
+    table_.row(place)[goal * coarse_.cells() + cell - 1] += scale * product.sum();
+  });
+}
+
+void DepthIndicators::show(const Batch& batch) {
+  Slab u;
+  fine_.embed(batch, u);
+  coarse_.embed(batch, u);
+  states_.front() = u;
+  for (int cell = 1; cell <= coarse_.cells(); ++cell) {
+    states_[cell].resize(u.size());
+    coarse_.map(cell - 1, states_[cell - 1].data(), states_[cell].data());
+  }
+  if (weights_ == Weights::exact) return show_fan(batch);
+  // d_i = u_i - G^_i(u_{i-1})
+  for (int cell = 1; cell <= coarse_.cells(); ++cell) {
+    auto& defect = defects_[cell - 1];
+    fine_step(cell, states_[cell - 1], defect);
+    for (std::size_t j = 0; j < u.size(); ++j) defect[j] = states_[cell][j] - defect[j];
+  }
+  show_by_adjoints(batch);
+}
+
+void DepthIndicators::show_by_adjoints(const Batch& batch) {
+  const int cells = coarse_.cells();
+  const bool mean = weights_ == Weights::mean;
+  if (mean) {
+    fine_states_.front() = states_.front();
+    for (int cell = 1; cell <= cells; ++cell) fine_step(cell, fine_states_[cell - 1], fine_states_[cell]);
+  }
+  Slab lambda(states_.front().size()), next(lambda.size());
+  for (Index goal = 0; goal < goals_.count(); ++goal) {
+    goals_.derivative(coarse_, batch, goal, states_.back().data(), lambda.data());
+    for (int cell = cells; cell >= 1; --cell) {
+      add_products(batch, goal, cell, lambda, mean ? 0.5 : 1);
+      if (cell == 1) break;
+      if (mean) {
+        fine_pull(cell, states_[cell - 1], lambda);
+      } else {
+        coarse_.transposed(cell - 1, states_[cell - 1].data(), lambda.data(), next.data());
+        lambda.swap(next);
+      }
+    }
+    if (!mean) continue;
+    goals_.derivative(fine_, batch, goal, fine_states_.back().data(), lambda.data());
+    for (int cell = cells; cell >= 1; --cell) {
+      add_products(batch, goal, cell, lambda, 0.5);
+      if (cell > 1) fine_pull(cell, fine_states_[cell - 1], lambda);
+    }
+  }
+}
+
+void DepthIndicators::show_fan(const Batch& batch) {
+  // J(G^_M .. G^_{i+1}(u_i)) for i = 0 .. M: the indicators are its differences.
+  std::vector<double> value, before;
+  Slab u, next;
+  for (int i = 0; i <= coarse_.cells(); ++i) {
+    u = states_[i];
+    for (int cell = i + 1; cell <= coarse_.cells(); ++cell) {
+      fine_step(cell, u, next);
+      u.swap(next);
+    }
+    goals_.values(fine_, batch, u.data(), value);
+    if (i > 0)
+      for_each_sample(batch, [&](Index b, Index place) {
+        for (Index goal = 0; goal < goals_.count(); ++goal)
+          table_.row(place)[goal * coarse_.cells() + i - 1] =
+              value[b * goals_.count() + goal] - before[b * goals_.count() + goal];
+      });
+    before.swap(value);
+  }
+}
+
+std::vector<double> DepthIndicators::mean(Index goal) const {
+  std::vector<double> all;
+  for (int cell = 0; cell < coarse_.cells(); ++cell)
+    all.push_back(table_.mean(goal * coarse_.cells() + cell));
+  return all;
+}
+
+std::vector<double> DepthIndicators::mean_size(Index goal) const {
+  const Index cells = coarse_.cells(), columns = cells * goals_.count();
+  std::vector<double> all(cells, 0.0);
+  const auto& numbers = table_.numbers();
+  const Index samples = std::ssize(numbers) / columns;
+  for (Index sample = 0; sample < samples; ++sample)
+    for (Index cell = 0; cell < cells; ++cell)
+      all[cell] += std::abs(numbers[sample * columns + goal * cells + cell]) / static_cast<double>(samples);
+  return all;
+}
+
+double predicted_gain(const std::vector<double>& indicators) {
+  double sum = 0, roots = 0;
+  for (const double eta : indicators) {
+    sum += std::abs(eta);
+    roots += std::sqrt(std::abs(eta));
+  }
+  return static_cast<double>(indicators.size()) * sum / (roots * roots);
+}
+
+}  // namespace fluxformer::depth

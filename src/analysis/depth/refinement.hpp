@@ -1,0 +1,109 @@
+#pragma once
+
+// The error that depth cells make in numbers that a model gives, and the share of each cell in it.
+//
+// The march u_i = G_i(u_{i-1}; h), i = 1 .. M, is compared with the same on r M cells, of which r make one step
+// G^_i over cell i. With the defects d_i = G_i(u_{i-1}) - G^_i(u_{i-1}) and the derivatives lambda_i of a goal J
+// with respect to the state behind cell i, the indicators
+//
+//   eta_i = lambda_i . d_i,     sum over i of eta_i ~ J(u_h) - J(u_{h/r})
+//
+// say how much each cell contributes. Source: Becker and Rannacher, Acta Numerica 10 (2001) 1.
+
+#include <string>
+#include <vector>
+
+#include "analysis/accumulator.hpp"
+#include "analysis/model_probe.hpp"
+#include "base/index.hpp"
+
+namespace fluxformer::depth {
+
+/// A number of a sample that its last state decides. loss: cross entropy; logit: z_y of its class y; margin:
+/// z_y - log(sum over c != y of exp z_c); norm: mean square of the state over its real tokens and channels.
+enum class Goal { loss, logit, margin, norm };
+
+/// Derivatives lambda_i of the goal. coarse: of the march itself (an error of first order in h in the sum).
+/// mean: half the sum of those of G^ along u_h and along the fine march (of second order). exact: of the fan
+/// J(G^_M .. G^_{i+1}(u_i)) - J(G^_M .. G^_i(u_{i-1})), whose sum is J(u_h) - J(u_{h/r}) without remainder; it costs
+/// M marches.
+enum class Weights { coarse, mean, exact };
+
+/// Values of goals for the samples of a batch, and their derivatives in the last state.
+class Goals {
+ public:
+  /// All but norm need a classifier, and samples with a class.
+  explicit Goals(std::vector<Goal> goals) : goals_(std::move(goals)) {}
+
+  Index count() const { return std::ssize(goals_); }
+  /// value := J of each sample and goal at a last state u, [sample of the batch][goal]; 0 for fillers.
+  void values(ModelProbe& probe, const Batch& batch, const double* u, std::vector<double>& value) const;
+  /// u_bar := dJ/du of each sample for goal number `goal`; 0 for padding and fillers.
+  void derivative(ModelProbe& probe, const Batch& batch, Index goal, const double* u, double* u_bar) const;
+
+ private:
+  std::vector<Goal> goals_;
+};
+
+/// Values of goals of the samples on the cells of a probe, and the share of them that is classified correctly.
+class GoalValues {
+ public:
+  GoalValues(ModelProbe& probe, const Goals& goals, Index samples);
+  /// Adds the samples of a batch. Collective over the token line.
+  void show(const Batch& batch);
+  void reduce(MPI_Comm comm);
+
+  /// [sample][goal]
+  const std::vector<double>& by_sample() const { return values_.numbers(); }
+  double mean(Index goal) const { return values_.mean(goal); }
+  /// NaN without a classifier.
+  double accuracy() const;
+
+ private:
+  ModelProbe& probe_;
+  const Goals& goals_;
+  SampleTable values_;
+  Sums correct_{1};
+  std::vector<double> u_, value_;
+};
+
+/// Indicators of the samples.
+class DepthIndicators {
+ public:
+  /// `fine` has r times the cells of `coarse`, of the same model and for the same batches; both are borrowed.
+  /// Throws std::invalid_argument otherwise.
+  DepthIndicators(ModelProbe& coarse, ModelProbe& fine, const Goals& goals, Weights weights, Index samples);
+  /// Adds the samples of a batch. Collective over the token line.
+  void show(const Batch& batch);
+  void reduce(MPI_Comm comm) { table_.reduce(comm); }
+
+  /// eta_i of each sample, [sample][goal][cell].
+  const std::vector<double>& by_sample() const { return table_.numbers(); }
+  /// Mean over the samples, [cell], of eta_i and of |eta_i|.
+  std::vector<double> mean(Index goal) const;
+  std::vector<double> mean_size(Index goal) const;
+
+ private:
+  using Slab = std::vector<double>;
+  int factor() const { return fine_.cells() / coarse_.cells(); }
+  /// to := G^_i(from), i = 1 .. M.
+  void fine_step(int cell, const Slab& from, Slab& to);
+  /// bar := (dG^_i/du)^T bar at the state `from` in front of the cell.
+  void fine_pull(int cell, const Slab& from, Slab& bar);
+  void add_products(const Batch& batch, Index goal, int cell, const Slab& lambda, double scale);
+  void show_by_adjoints(const Batch& batch);
+  void show_fan(const Batch& batch);
+
+  ModelProbe &coarse_, &fine_;
+  const Goals& goals_;
+  Weights weights_;
+  SampleTable table_;
+  std::vector<Slab> states_, fine_states_, defects_;  // u_0 .. u_M; those of the fine march there; d_1 .. d_M
+  std::vector<Slab> within_;                          // states within one cell
+};
+
+/// The factor by which the best M cells lower the sum of |eta_i| of M uniform ones, if eta is of second order in
+/// the length of a cell: M sum |eta_i| / (sum sqrt|eta_i|)^2 >= 1; NaN if all are 0.
+double predicted_gain(const std::vector<double>& indicators);
+
+}  // namespace fluxformer::depth

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""refinement: goals on finer depth cells as those of a model in numpy, indicators that add up, the same on any number of ranks, and clear
+refusals."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from comparison import ALL, CompareTest, NAMES  # noqa: E402
+from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_transformer import NumpyModel  # noqa: E402
+from program import TRAIN_DECK, together  # noqa: E402
+
+QUICK = ("--refinement.cells=1,2,4", "--samples.count=12")
+
+
+class Refinement(CompareTest):
+    def test_losses_on_finer_cells_are_those_of_a_model_in_numpy(self):
+        labels = write_mnist(self.path("data"), training=160, test=5)
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
+        end = self.run_program("train", "train.ini", "--quiet", *data, "--output.file=models/mnist.h5")
+        self.assertEqual(end.code, 0, end)
+        found = self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=norm,loss", models=(
+            *data, "--models.transformer=models/mnist.h5", "--models.inherited=2", "--samples.count=5", "--samples.batch=2"))
+        drawn = self.open("out.h5")["sample"][...]
+        with h5py.File(self.path("models/mnist.h5")) as file:
+            for at, cells in enumerate((2, 4, 8)):  # per layer, of weights linear in depth
+                model = NumpyModel(file["model"], rows_of_test_images(self.path("data")), labels, cells)
+                loss, _ = model.loss_and_head_gradient()
+                norm = np.mean(model.states[-1]**2, axis=(1, 2))
+                # Round-off of sums of a few hundred numbers.
+                np.testing.assert_allclose(found["inherited/goal_value"][0, :, at], (norm.mean(), loss), rtol=1e-12)
+                np.testing.assert_allclose(found["inherited/goal_value_by_sample"][0, :, 0, at], norm[drawn], rtol=1e-12)
+            model = NumpyModel(file["model"], rows_of_test_images(self.path("data")), labels, 1)
+            self.assertAlmostEqual(found["transformer/goal_value"][0, 1, 0], model.loss_and_head_gradient()[0], delta=1e-12)
+
+    def test_its_numbers_agree_with_each_other(self):
+        found = self.compare("refinement", *QUICK, "--refinement.goals=loss,logit,margin,norm", "--refinement.weights=exact")
+        file = self.open("out.h5")
+        self.assertEqual(file["analysis/refinement"].attrs["goal_names"], "loss\nlogit\nmargin\nnorm\n")
+        for name in NAMES:
+            of = {key.split("/")[1]: value for key, value in found.items() if key.startswith(name)}
+            value, change = of["goal_value"], of["goal_value"][..., 0] - of["goal_value"][..., 1]
+            np.testing.assert_allclose(of["goal_value_by_sample"].mean(axis=1), value, rtol=1e-13)
+            np.testing.assert_allclose(of["indicator"].sum(axis=2), change, rtol=0, atol=1e-12)  # the fan has no remainder
+            np.testing.assert_allclose(of["change_effectivity"], 1, rtol=1e-12 / np.abs(change).min())
+            np.testing.assert_allclose(of["estimate"], 2 * change, rtol=0, atol=1e-12)
+            self.assertTrue((of["indicator_abs"] >= np.abs(of["indicator"]) - 1e-15).all())
+            with np.errstate(invalid="ignore"):
+                order = np.log2((value[..., 1] - value[..., 0]) / (value[..., 2] - value[..., 1]))
+            np.testing.assert_allclose(of["order"], order, rtol=1e-10)
+            limit = np.where(np.abs(order - 1) <= 0.25, 2 * value[..., 2] - value[..., 1], np.nan)
+            np.testing.assert_allclose(of["limit"], limit, rtol=1e-12)
+            np.testing.assert_array_equal(of["asymptotic"], np.isfinite(limit))
+            gain = of["indicator_abs"].shape[2] * of["indicator_abs"].sum(2) / np.sqrt(of["indicator_abs"]).sum(2)**2
+            np.testing.assert_allclose(of["gain"], gain, rtol=1e-12)
+
+    def test_weights_are_better_the_more_they_cost(self):
+        error = {}
+        for weights in ("coarse", "mean"):
+            found = self.compare("refinement", *QUICK, "--refinement.goals=loss", f"--refinement.weights={weights}", output=f"{weights}.h5")
+            error[weights] = np.mean([np.abs(found[f"{name}/change_effectivity"] - 1).mean() for name in ("independent", "inherited")])
+        self.assertLess(error["mean"], 0.5 * error["coarse"])  # first and second order in h = 1/2
+
+    def test_says_the_same_on_any_number_of_ranks(self):
+        alone = self.compare("refinement", *QUICK, "--samples.batch=3")
+        for ranks in (2, 3, 6):
+            with self.subTest(ranks=ranks):
+                self.assert_same_numbers(alone, self.compare("refinement", *QUICK, "--samples.batch=3", ranks=ranks, output=f"{ranks}.h5"))
+
+    def test_refuses_what_has_no_limit(self):
+        cases = [(["--refinement.cells=1,3"], ["refinement.cells", "double"]),
+                 (["--refinement.cells=2,4"], ["refinement.cells", "double"]),
+                 (["--refinement.goals=accuracy"], ["refinement.goals", "loss, logit, margin, norm"]),
+                 (["--refinement.goals="], ["refinement.goals", "one goal"])]
+        together([lambda c=case: self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5", *c[0], ranks=2), *c[1])
+                  for case in cases])
+        end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2",
+                               "--model.kind=pde", "--depth.norm=sphere", "--train.samples=160", "--train.test_samples=40", "--train.epochs=1",
+                               "--output.file=models/sphere.h5")
+        self.assertEqual(end.code, 0, end)
+        end = self.run_program("refinement", "--models.independent=models/sphere.h5", "--data.tokens=rows", "--output.file=no.h5")
+        self.assert_refused(end, "models.independent", "depth.norm = post or sphere", "no equation")
+
+
+if __name__ == "__main__":
+    unittest.main()
