@@ -13,7 +13,7 @@ from fluxformer.style import SOFT
 
 
 def _goals(comparison: Comparison) -> list[str]:
-    return str(comparison.facts()["goal_names"]).split("\n")
+    return str(comparison.facts()["goal_names"]).split()
 
 
 def _cells(comparison: Comparison, model: str) -> np.ndarray:
