@@ -33,6 +33,10 @@ class Stored:
         """Names of the arrays that were not taken."""
         return sorted(self._arrays)
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array that is there."""
+        return self._arrays[name].shape or ()
+
     def take(self, name: str, *shape: int | None) -> Tensor:
         """Takes the array of this name and shape, in which None is any size from 1 on. Unfit if it is not
         there or has another shape."""

@@ -56,6 +56,7 @@ import numpy as np
 EQUATION = ("pre", "none")  # norms whose layers are Euler steps of an equation
 LARGE = 512  # hidden units or channels from which on aligning all pairs of layers takes minutes
 SIGNIFICANT = 0.05
+EQUAL = 1e-20  # of the sum of squares: what round-off makes of equal layers
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -108,7 +109,7 @@ def _convert(path: str, options: argparse.Namespace) -> None:
     if done.clipped:
         print(f"{done.clipped} numbers of kappa came out below 0 and are 0")
     print(f"{options.output}: {knots} knots of {layers} layers ({how}); weights linear between them miss {_share(done)} of the sum of squares of the weights"
-          + (f", after {len(done.sums) - 1} rounds of alignment" if how not in ("pick", "fit") else "") + f"; on {layers} cells, if mesh.cells does not say otherwise")
+          + (f", after {len(done.sums) - 1} round{'s' if len(done.sums) > 2 else ''} of alignment to the fit" if how not in ("pick", "fit") else "") + f"; on {layers} cells, if mesh.cells does not say otherwise")
 
 
 def _origin(path: str, file: h5py.File, how: str, done: Converted) -> dict[str, str | int | float]:
@@ -161,7 +162,7 @@ def _measures(distances: np.ndarray, sizes: list[float], all_pairs: bool) -> lis
     """Names and values of the measures; those of all pairs only if all distances are known."""
     count = len(sizes)
     relative = [distances[place, place + 1] / (sizes[place] + sizes[place + 1]) if sizes[place] + sizes[place + 1] > 0 else 0.0 for place in range(count - 1)]
-    known = all_pairs and distances.any()
+    known = all_pairs and distances.max() > EQUAL * sum(sizes)
     return [("roughness", f"{roughness(distances, np.arange(count)):.4f}" if known else "-"), ("p", f"{share_as_smooth(distances):.4f}" if known else "-"),
             ("distance of neighbours", f"{np.mean(relative):.4f}")]
 

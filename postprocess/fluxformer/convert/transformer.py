@@ -134,7 +134,9 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
             raise Unfit(f"{path}: /model@residual is {said['residual']}: without residual connections there is no equation, and layers have no channels in common")
         stored = Stored(path, model)
         count = whole(path, said, "layers")
-        kappas = [_kappa(path, model.get(f"layers/{number}/kappa"), stored, number) for number in range(1, count + 1)]
+        kappas = [_kappa(path, stored, number, whole(path, said, "width")) for number in range(1, count + 1)]
+        if len({kappa.shape for kappa in kappas}) > 1:
+            raise Unfit(f"{path}: some layers have one kappa, others one for each channel")
         structure = Structure(
             width=whole(path, said, "width"), heads=whole(path, said, "heads"), ffn=whole(path, said, "ffn"), norm=str(said["norm"]),
             activation=str(said["activation"]), kernel=str(said["kernel"]), normalisation=str(said["normalisation"]),
@@ -149,17 +151,18 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
         left = stored.left()
         if strange := [name for name in left if name.startswith("layers/")]:
             raise Unfit(f"{path}: /model/{strange[0]} has no place in a Transformer of {count} layers")
-        around = {name: stored.take(name, *model[name].shape) for name in left}
+        around = {name: stored.take(name, *stored.shape(name)) for name in left}
     return Transformer({name: value for name, value in attributes.items() if not isinstance(value, list)}, structure, layers, around, words, _pixels(path, file))
 
 
-def _kappa(path: str, dataset: h5py.Dataset | None, stored: Stored, number: int) -> np.ndarray:
-    """The token diffusion of a layer; 0 if the file does not say it."""
-    if dataset is None:
+def _kappa(path: str, stored: Stored, number: int, width: int) -> np.ndarray:
+    """The token diffusion of a layer in each channel; 0 if the file does not say it."""
+    name = f"layers/{number}/kappa"
+    if name not in stored:
         return np.zeros(1)
-    kappa = stored.take(f"layers/{number}/kappa", *dataset.shape).whole()
-    if kappa.ndim != 1 or (kappa < 0).any():
-        raise Unfit(f"{path}: /model/layers/{number}/kappa is not a list of numbers from 0 on")
+    kappa = stored.take(name, 1 if stored.shape(name) == (1,) else width).whole()
+    if (kappa < 0).any():
+        raise Unfit(f"{path}: /model/{name} holds numbers below 0")
     return kappa
 
 
