@@ -13,7 +13,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from numpy_equation import Equation, made_up  # noqa: E402
-from program import ROOT, TrainTest, with_attributes, with_value  # noqa: E402
+from program import ROOT, TRAIN_DECK, TrainTest, with_attributes, with_value  # noqa: E402
 from published_case import Case, save  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
@@ -98,8 +98,7 @@ class ConvertRuns(TrainTest):
         with self.open("pde_out.h5") as file:
             self.assertEqual([file["model"].attrs[name] for name in ("kind", "layers", "knots", "cells")], ["pde", 3, 2, 3])
 
-        deck = "\n".join(line for line in open(self.path("train.ini"), encoding="utf-8").read().splitlines() if not line.startswith(("layers", "heads", "width", "ffn")))
-        self.write("further.ini", deck)
+        self.write("further.ini", "\n".join(line for line in TRAIN_DECK.splitlines() if not line.startswith(("layers", "heads", "width", "ffn"))))
         end = self.run_program("train", "further.ini", "--model.file=pde.h5", "--validate")
         self.assertEqual(end.code, 0, end)
         self.train("--model.file=pde.h5", "--output.file=further.h5", deck="further.ini")
@@ -193,10 +192,12 @@ class ConvertRuns(TrainTest):
         for part, *arguments in ((("--knots 0", "has 4 layers, so that 1 to 4 knots"), good, "--knots", 0, "--output", self.path("new.h5")),
                                  ("--knots 5", good, "--knots", 5, "--output", self.path("new.h5")), ("--knots -1", good, "--knots", -1, "--output", self.path("new.h5")),
                                  ("--knots and --output", good, "--knots", 2), ("--knots and --output", good, "--output", self.path("new.h5")),
-                                 ("2 models", good, good, "--knots", 2, "--output", self.path("new.h5")), ("--knots has no effect", "--report", good, "--knots", 2),
+                                 ("2 models", good, good, "--knots", 2, "--output", self.path("new.h5")),
+                                 ("--knots has no effect", "--report", good, "--knots", 2),
                                  ("--how has no effect", "--report", good, "--how", "fit"), ("--overwrite has no effect", "--report", good, "--overwrite"),
                                  ("no such file", self.path("none.h5"), "--knots", 2, "--output", self.path("new.h5")), ("no such file", "--report", self.path("none.h5")),
-                                 ("is there already", good, "--knots", 2, "--output", self.path("pde.h5")), ("is the file that is read", good, "--knots", 2, "--output", good, "--overwrite"),
+                                 ("is there already", good, "--knots", 2, "--output", self.path("pde.h5")),
+                                 ("is the file that is read", good, "--knots", 2, "--output", good, "--overwrite"),
                                  ("not a readable HDF5 file", self.path("train.ini"), "--knots", 2, "--output", self.path("new.h5"))):
             self.refused("", part, *arguments)
 

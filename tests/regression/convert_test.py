@@ -98,7 +98,7 @@ def permuted_channels(layer):
 
 
 def rows():
-    """The table of docs/model.md, section 7: (what is done to a layer, whether the structure `of` of the model allows it)."""
+    """The table of docs/model.md, section 8: (what is done to a layer, whether the structure `of` of the model allows it)."""
     heads = [invertible(4) for _ in range(3)]
     any_map, its_inverse = of_heads(heads), of_heads([np.linalg.inv(one) for one in heads])
     turn = of_heads([rotation(4) for _ in range(3)])
@@ -335,7 +335,7 @@ class Knots(ConvertTest):
         for layer, kappa in zip(layers, (0.0, 0.0, 0.0, 1.0)):  # the line through these is below 0 at the first
             layer["kappa"] = np.array([kappa])
         end = call("convert", model.with_layers(layers).write(self.path("model.h5")), "--knots", 2, "--output", self.path("pde.h5"))
-        self.assertIn("1 numbers of kappa came out below 0 and are 0", end.stdout)
+        self.assertIn("1 number of kappa came out below 0 and became 0", end.stdout)
         first, last = Equation.read(self.path("pde.h5")).layers
         self.assertEqual(first["kappa"].tolist(), [0])
         self.assertAlmostEqual(last["kappa"][0], 0.7, places=14)  # -0.2 + 0.3 s
@@ -408,6 +408,9 @@ class Continuity(ConvertTest):
         self.assertIn("more than 512 channels or hidden units: only neighbours are aligned", end.stdout)
         self.assertRegex(end.stdout, r"roughness +\d\.\d{4} +-\n")
         self.assertRegex(end.stdout, r"\n  K +pick +fit\n")
+        for how, said in (("full", True), ("fit", False)):
+            end = call("convert", self.path("large.h5"), "--knots", 3, "--how", how, "--output", self.path("pde.h5"), "--overwrite")
+            self.assertEqual("large layers are aligned for some seconds each" in end.stdout, said)
         model = made_up(RANDOM, layers=3)
         end = call("convert", "--report", model.with_layers([model.layers[0]] * 3).write(self.path("equal.h5")))
         self.assertRegex(end.stdout, r"roughness +- +-\n")

@@ -7,8 +7,8 @@
 MODEL.h5 is the output of a training, of any other run, or a model file that `import` wrote. The weights of layer l are taken as samples at
 depth l - 1 of weights that are linear between K knots, 1 <= K <= S. The result is a model file on as many depth cells as there were layers:
 
-    fluxformer train DECK --model.file=PDE.h5 --model.kind=pde     trains it further
-    fluxformer evolve --model.file=PDE.h5 --mesh.cells=16          the same equation on other cells
+    fluxformer train DECK --model.file=PDE.h5 --model.kind=pde --model.knots=K     trains it further (DECK: that of the Transformer)
+    fluxformer evolve DECK --model.file=PDE.h5 --mesh.cells=16                     the same equation on other cells
 
 --how says how the knots are found:
 
@@ -43,7 +43,7 @@ import os
 from fluxformer.hdf5_file import open_file, reading
 from fluxformer.convert.continuity import MOST_LAYERS, RANDOM_ORDERS, least_share, roughness, share_as_smooth
 from fluxformer.convert.gauges import aligned, canonical, distance, size
-from fluxformer.convert.knots import WAYS, Converted, convert
+from fluxformer.convert.knots import MOST_ROUNDS, WAYS, Converted, convert
 from fluxformer.convert.transformer import Transformer, read_transformer
 from fluxformer.io import plain
 from fluxformer.model_file import write_model
@@ -99,17 +99,24 @@ def _convert(path: str, options: argparse.Namespace) -> None:
         found = read_transformer(path, file)
         layers, norm = len(found.layers), found.structure.norm
         if norm not in EQUATION:
-            raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes {' and '.join(EQUATION)}")
+            raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes "
+                        f"{' and '.join(EQUATION)}")
         if not 1 <= knots <= layers:
             raise Unfit(f"--knots {knots}: {path} has {layers} layers, so that 1 to {layers} knots can be found")
+        if how not in ("pick", "fit") and _large(found):
+            print(f"large layers are aligned for some seconds each, up to {MOST_ROUNDS} times; --how fit does without", flush=True)
         done = convert(found.layers, knots, how, found.structure)
         arrays = {f"layers/{number}/{name}": held(name, array) for number, knot in enumerate(done.knots, start=1) for name, array in knot.items()}
-        write_model(options.output, {**found.attributes, "kind": "pde", "weights": "linear", "knots": knots, "cells": layers}, {**arrays, **found.around},
-                    found.words, found.pixels, origin={"experiment": "convert", **_origin(path, file, how, done)})
+        attributes = {**found.attributes, "kind": "pde", "weights": "linear", "knots": knots, "cells": layers}
+        write_model(options.output, attributes, {**arrays, **found.around}, found.words, found.pixels,
+                    origin={"experiment": "convert", **_origin(path, file, how, done)})
     if done.clipped:
-        print(f"{done.clipped} numbers of kappa came out below 0 and are 0")
-    print(f"{options.output}: {knots} knots of {layers} layers ({how}); weights linear between them miss {_share(done)} of the sum of squares of the weights"
-          + (f", after {len(done.sums) - 1} round{'s' if len(done.sums) > 2 else ''} of alignment to the fit" if how not in ("pick", "fit") else "") + f"; on {layers} cells, if mesh.cells does not say otherwise")
+        print(f"{done.clipped} number{'s' if done.clipped > 1 else ''} of kappa came out below 0 and became 0")
+    missed = f"{100 * done.missed / done.total:.3g} %" if done.total > 0 else "nothing"
+    rounds = len(done.sums) - 1
+    print(f"{options.output}: {knots} knot{'s' if knots > 1 else ''} of {layers} layers ({how}); weights linear between them miss {missed} of "
+          "the sum of squares of the weights" + (f", after {rounds} round{'s' if rounds > 1 else ''} of alignment to the fit" if rounds else "")
+          + f"; on {layers} cells, if mesh.cells does not say otherwise")
 
 
 def _origin(path: str, file: h5py.File, how: str, done: Converted) -> dict[str, str | int | float]:
@@ -123,14 +130,14 @@ def _origin(path: str, file: h5py.File, how: str, done: Converted) -> dict[str, 
     return said
 
 
-def _share(done: Converted) -> str:
-    return f"{100 * done.missed / done.total:.3g} %" if done.total > 0 else "nothing"
+def _large(model: Transformer) -> bool:
+    return max(model.structure.ffn, model.structure.width) > LARGE
 
 
 def report(path: str, model: Transformer) -> list[str]:
     """Lines about the continuity of the weights of a model: roughness with p, distance of neighbours, and what K knots miss."""
     layers, structure = model.layers, model.structure
-    count, large = len(layers), max(structure.ffn, structure.width) > LARGE
+    count, large = len(layers), _large(model)
     lines = [f"{path}: {count} layers, width {structure.width}, {structure.heads} heads, ffn {structure.ffn}, norm {structure.norm}"]
     if count < 2:
         return [*lines, "a single layer has no neighbour"]
@@ -144,7 +151,7 @@ def report(path: str, model: Transformer) -> list[str]:
             if not large or other == one - 1:
                 near = aligned(members[one], members[other], structure, rotate=True)
                 aligned_distances[one, other] = aligned_distances[other, one] = distance(near, members[other])
-    columns = [_measures(plain_distances, [size(layer) for layer in layers], True), _measures(aligned_distances, [size(layer) for layer in members], not large)]
+    columns = [_measures(plain_distances, list(map(size, layers)), True), _measures(aligned_distances, list(map(size, members)), not large)]
     lines += ["", f"{'weights over depth':<24}{'as they are':>14}{'aligned':>14}"]
     lines += [f"{name:<24}{one:>14}{other:>14}" for (name, one), (_, other) in zip(*columns)]
     few = count <= MOST_LAYERS
@@ -161,10 +168,11 @@ def report(path: str, model: Transformer) -> list[str]:
 def _measures(distances: np.ndarray, sizes: list[float], all_pairs: bool) -> list[tuple[str, str]]:
     """Names and values of the measures; those of all pairs only if all distances are known."""
     count = len(sizes)
-    relative = [distances[place, place + 1] / (sizes[place] + sizes[place + 1]) if sizes[place] + sizes[place + 1] > 0 else 0.0 for place in range(count - 1)]
+    pairs = [(distances[place, place + 1], sizes[place] + sizes[place + 1]) for place in range(count - 1)]
+    relative = [between / both if both > 0 else 0.0 for between, both in pairs]
     known = all_pairs and distances.max() > EQUAL * sum(sizes)
-    return [("roughness", f"{roughness(distances, np.arange(count)):.4f}" if known else "-"), ("p", f"{share_as_smooth(distances):.4f}" if known else "-"),
-            ("distance of neighbours", f"{np.mean(relative):.4f}")]
+    return [("roughness", f"{roughness(distances, np.arange(count)):.4f}" if known else "-"),
+            ("p", f"{share_as_smooth(distances):.4f}" if known else "-"), ("distance of neighbours", f"{np.mean(relative):.4f}")]
 
 
 def _knots_table(model: Transformer, ways: tuple[str, ...]) -> list[str]:

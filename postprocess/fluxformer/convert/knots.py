@@ -11,7 +11,8 @@ from fluxformer.convert.transformer import Layer, Structure
 import numpy as np
 
 WAYS = {"pick": "the weights at the knots' places, without least squares", "fit": "least squares, the weights as they stand",
-        "permutations": "least squares after permutations of heads and hidden units", "full": "least squares after all changes that leave the model as it is"}
+        "permutations": "least squares after permutations of heads and hidden units",
+        "full": "least squares after all changes that leave the model as it is"}
 MOST_ROUNDS = 20
 SETTLED = 1e-12  # of the sum of squares of the weights
 

@@ -24,7 +24,7 @@ USUAL = {"kind": "transformer", "weights": "constant", "norm": "pre", "activatio
 
 @dataclass(frozen=True)
 class Structure:
-    """What decides which changes of the weights of a layer leave the model as it is (docs/model.md, section 7).
+    """What decides which changes of the weights of a layer leave the model as it is (docs/model.md, section 8).
 
     Attributes
     ----------
@@ -131,7 +131,8 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
             knots = f"weights linear between {said['knots']} knots" if "knots" in said else "weights linear between knots"
             raise Unfit(f"{path}: its model has {knots} already (kind {said['kind']}); a Transformer with weights for each layer is wanted")
         if said["residual"] != "on":
-            raise Unfit(f"{path}: /model@residual is {said['residual']}: without residual connections there is no equation, and layers have no channels in common")
+            raise Unfit(f"{path}: /model@residual is {said['residual']}: without residual connections there is no equation, "
+                        "and layers have no channels in common")
         stored = Stored(path, model)
         count = whole(path, said, "layers")
         kappas = [_kappa(path, stored, number, whole(path, said, "width")) for number in range(1, count + 1)]
@@ -152,7 +153,8 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
         if strange := [name for name in left if name.startswith("layers/")]:
             raise Unfit(f"{path}: /model/{strange[0]} has no place in a Transformer of {count} layers")
         around = {name: stored.take(name, *stored.shape(name)) for name in left}
-    return Transformer({name: value for name, value in attributes.items() if not isinstance(value, list)}, structure, layers, around, words, _pixels(path, file))
+    single = {name: value for name, value in attributes.items() if not isinstance(value, list)}
+    return Transformer(single, structure, layers, around, words, _pixels(path, file))
 
 
 def _kappa(path: str, stored: Stored, number: int, width: int) -> np.ndarray:
