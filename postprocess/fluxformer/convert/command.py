@@ -8,7 +8,7 @@ MODEL.h5 is the output of a training, of any other run, or a model file that `im
 depth l - 1 of weights that are linear between K knots, 1 <= K <= S. The result is a model file on as many depth cells as there were layers:
 
     fluxformer train DECK --model.file=PDE.h5 --model.kind=pde --model.knots=K     trains it further (DECK: that of the Transformer)
-    fluxformer evolve DECK --model.file=PDE.h5 --mesh.cells=16                     the same equation on other cells
+    fluxformer evolve --model.file=PDE.h5 --mesh.cells=16                          the same equation on other cells
 
 --how says how the knots are found:
 
@@ -27,7 +27,7 @@ The states of such a model can differ by a constant over channels; its logits do
 Few knots need training after it, and layers left out may do as well: try both.
 
 --report writes nothing. It prints how continuous the weights are, as they are and aligned: roughness (the mean square distance of neighbouring
-layers over that of all pairs: 1 in any order that does not matter, 6/(S(S+1)) for weights linear in depth), the share p of the orders of the
+layers over that of all pairs: 1 if their order does not matter, 6/(S(S+1)) for weights linear in depth), the share p of the orders of the
 layers that are as smooth, and the distance of neighbours; and what K knots miss of the weights, for each way.
 
 Ends with status 2 and one message for PDE models and for what has no equation (norm post or sphere; --report takes them), with status 1 if the
