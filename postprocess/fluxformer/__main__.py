@@ -6,6 +6,7 @@
     python3 -m fluxformer import FILE ...     a published BERT, DistilBERT, GPT-2 or ViT, or a PyTorch state dict, becomes a model file
     python3 -m fluxformer tokens FILE ...     texts or arrays of your own become a token file
     python3 -m fluxformer export MODEL FILE   a Transformer becomes safetensors, with the names of PyTorch's encoder
+    python3 -m fluxformer convert MODEL ...   a Transformer becomes a PDE model with a few knots; how continuous its weights are
 
 COMMAND --help explains each. PYTHONPATH=postprocess finds this package without installing it.
 """
@@ -27,7 +28,7 @@ from fluxformer.text import one_line
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
-            "export": "export"}
+            "export": "export", "convert": "convert.command"}
 
 
 def main(arguments: list[str] | None = None) -> None:

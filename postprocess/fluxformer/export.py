@@ -34,9 +34,10 @@ from collections.abc import Mapping
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, open_file, reading
 from fluxformer.io import plain
+from fluxformer.model_file import Stored, whole
 from fluxformer.part_file import refuse_place
 from fluxformer.safetensors import write_safetensors
-from fluxformer.tensors import Tensor, Unfit, sizes
+from fluxformer.tensors import Tensor, Unfit
 
 import h5py
 import numpy as np
@@ -62,60 +63,10 @@ AROUND: dict[str, tuple[str, tuple[str | None, ...]]] = {
     "word_head/W": ("word_head.weight", (None, "d")), "word_head/b": ("word_head.bias", (None,))}
 
 
-class Stored:
-    """The arrays of /model; each is taken once."""
-
-    def __init__(self, path: str, model: h5py.Group) -> None:
-        self.path = path
-        self._arrays: dict[str, h5py.Dataset] = {}
-        model.visititems(lambda name, item: self._arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
-
-    def left(self) -> list[str]:
-        """Names of the arrays that were not taken."""
-        return sorted(self._arrays)
-
-    def take(self, name: str, *shape: int | None) -> Tensor:
-        """Takes the array of this name and shape, in which None is any size from 1 on. Unfit if it is not
-        there or has another shape."""
-        if name not in self._arrays:
-            raise Unfit(f"{self.path}: /model/{name} is missing")
-        stored = self._arrays.pop(name)
-        found = stored.shape or ()
-        if len(found) != len(shape) or any(size < 1 or want not in (None, size) for want, size in zip(shape, found)):
-            raise Unfit(f"{self.path}: /model/{name} is {sizes(found)} where {sizes(shape)} is expected")
-        return Tensor(f"{self.path}: /model/{name}", found, lambda: self._read(stored))
-
-    def _read(self, stored: h5py.Dataset) -> np.ndarray:
-        with reading(self.path, stored.name):
-            return np.asarray(stored[...])
-
-    def drop(self, name: str) -> bool:
-        """Leaves an array out; returns whether it was there."""
-        return self._arrays.pop(name, None) is not None
-
-    def must_be(self, name: str, wanted: float, what: str) -> None:
-        """Unfit unless all numbers of an array, if it is there, are `wanted`."""
-        if name in self._arrays:
-            values = self._read(self._arrays.pop(name))
-            if values.dtype.kind != "f" or not (values == wanted).all():
-                raise Unfit(f"{self.path}: /model/{name} is not {wanted:g}: PyTorch's encoder has {what}")
-
-
 def stacked(parts: list[Tensor]) -> Tensor:
     """Several tensors as one, stacked along the first axis."""
     return Tensor(parts[0].name, (sum(part.shape[0] for part in parts), *parts[0].shape[1:]),
                   lambda: np.concatenate([piece for part in parts for piece in part.pieces()]))
-
-
-def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
-    """An attribute that is a whole number from 1 on."""
-    value = attributes.get(name)
-    if not isinstance(value, int) or value < 1:
-        raise Unfit(f"{path}: /model@{name} is {value!r}, not a whole number from 1 on")
-    return value
 
 
 def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, str], list[str]]:
@@ -152,9 +103,9 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
         for ours, theirs in LAYER.items():
             extents = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}.get(ours, (width,))
             state[there + theirs] = stored.take(here + ours, *extents)
-        stored.must_be(f"{here}kappa", 0, "no diffusion of tokens")
+        stored.must_be(f"{here}kappa", 0, "PyTorch's encoder has no diffusion of tokens")
     for name in ("alpha", "rho"):
-        stored.must_be(f"equation/{name}", 1, "sub-layers of strength 1")
+        stored.must_be(f"equation/{name}", 1, "PyTorch's encoder has sub-layers of strength 1")
     if norm == "post" and "final_norm/gain" in stored:
         raise Unfit(f"{path}: /model/final_norm/gain is there, but a post-norm model ends with the norm of its last layer")
     for ours, (theirs, axes) in AROUND.items():

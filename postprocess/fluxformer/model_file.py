@@ -1,4 +1,4 @@
-"""Writes model files (`model.file` of a deck) one array at a time, so that large models take little memory."""
+"""Reads and writes model files (`model.file` of a deck) one array at a time, so that large models take little memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
+from fluxformer.hdf5_file import reading
 from fluxformer.part_file import writing
 from fluxformer.published.preprocessor import Preprocessor
-from fluxformer.tensors import Tensor, held
+from fluxformer.tensors import Tensor, Unfit, held, sizes
 
 import h5py
 import numpy as np
@@ -17,8 +18,62 @@ import numpy as np
 SCHEMA_VERSION = 1
 
 
+class Stored:
+    """The arrays of /model; each is taken once."""
+
+    def __init__(self, path: str, model: h5py.Group) -> None:
+        self.path = path
+        self._arrays: dict[str, h5py.Dataset] = {}
+        model.visititems(lambda name, item: self._arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def left(self) -> list[str]:
+        """Names of the arrays that were not taken."""
+        return sorted(self._arrays)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array that is there."""
+        return self._arrays[name].shape or ()
+
+    def take(self, name: str, *shape: int | None) -> Tensor:
+        """Takes the array of this name and shape, in which None is any size from 1 on. Unfit if it is not
+        there or has another shape."""
+        if name not in self._arrays:
+            raise Unfit(f"{self.path}: /model/{name} is missing")
+        stored = self._arrays.pop(name)
+        found = stored.shape or ()
+        if len(found) != len(shape) or any(size < 1 or want not in (None, size) for want, size in zip(shape, found)):
+            raise Unfit(f"{self.path}: /model/{name} is {sizes(found)} where {sizes(shape)} is expected")
+        return Tensor(f"{self.path}: /model/{name}", found, lambda: self._read(stored))
+
+    def _read(self, stored: h5py.Dataset) -> np.ndarray:
+        with reading(self.path, stored.name):
+            return np.asarray(stored[...])
+
+    def drop(self, name: str) -> bool:
+        """Leaves an array out; returns whether it was there."""
+        return self._arrays.pop(name, None) is not None
+
+    def must_be(self, name: str, wanted: float, what: str) -> None:
+        """Takes an array; Unfit, saying `what`, unless all its numbers, if it is there, are `wanted`."""
+        if name in self._arrays:
+            values = self._read(self._arrays.pop(name))
+            if values.dtype.kind != "f" or not (values == wanted).all():
+                raise Unfit(f"{self.path}: /model/{name} is not {wanted:g}: {what}")
+
+
+def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
+    """An attribute that is a whole number from 1 on."""
+    value = attributes.get(name)
+    if not isinstance(value, int) or value < 1:
+        raise Unfit(f"{path}: /model@{name} is {value!r}, not a whole number from 1 on")
+    return value
+
+
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
-                words: Sequence[str] = (), pixels: Preprocessor | None = None) -> None:
+                words: Sequence[str] = (), pixels: Preprocessor | None = None, origin: Mapping[str, str | int | float] | None = None) -> None:
     """Writes a model file: `path`.part, renamed when complete.
 
     Parameters
@@ -32,6 +87,8 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
         The words of embedding/vocabulary, if any.
     pixels : Preprocessor, optional
         What turns pixels into the numbers of the model: group /preprocessor.
+    origin : mapping, optional
+        Attributes of the file that say where the model comes from, such as another name of the experiment than import_weights.
 
     Raises
     ------
@@ -46,6 +103,8 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
         file.attrs["created"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         file.attrs["command_line"] = " ".join(sys.argv)
         file.attrs["status"] = "done"
+        for name, value in (origin or {}).items():
+            file.attrs[name] = value
         model = file.create_group("model")
         for name, value in attributes.items():
             model.attrs[name] = value
