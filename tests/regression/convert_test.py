@@ -98,7 +98,7 @@ def permuted_channels(layer):
 
 
 def rows():
-    """The table of docs/model.md, section 8: (what is done to a layer, whether the structure `of` of the model allows it)."""
+    """The table of docs/model.md, section 12: (what is done to a layer, whether the structure `of` of the model allows it)."""
     heads = [invertible(4) for _ in range(3)]
     any_map, its_inverse = of_heads(heads), of_heads([np.linalg.inv(one) for one in heads])
     turn = of_heads([rotation(4) for _ in range(3)])

@@ -24,7 +24,7 @@ USUAL = {"kind": "transformer", "weights": "constant", "norm": "pre", "activatio
 
 @dataclass(frozen=True)
 class Structure:
-    """What decides which changes of the weights of a layer leave the model as it is (docs/model.md, section 8).
+    """What decides which changes of the weights of a layer leave the model as it is (docs/model.md, section 12).
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 #pragma once
 
 // How a number that a model gives changes on finer and finer depth cells, and its limit: its value for the
-// equation itself. Source: docs/model.md section 7.
+// equation itself. Source: docs/model.md section 12.
 
 #include <span>
 
