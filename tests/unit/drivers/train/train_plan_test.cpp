@@ -280,7 +280,7 @@ TEST(TrainProblems, warm_up_over_their_share_of_all_steps) {
   TrainProblem problem(
       training(joined(small_training, {"train.rate=0.125", "train.warm_up=0.25", "train.schedule=constant"})),
       MPI_COMM_SELF);
-  EXPECT_EQ(problem.total_steps(), 12);                                       // 4 epochs of 15 / 5
+  EXPECT_EQ(problem.total_steps(), 12);              // 4 epochs of 15 / 5
   EXPECT_DOUBLE_EQ(problem.step().rate, 0.125 / 3);  // the first of 3
 }
 
