@@ -116,7 +116,8 @@ ModelsPlan models_plan_of(const Settings& settings) {
                   .output = settings.word("output.file"),
                   .data = {},
                   .first_positions = takes_first_positions(settings)};
-  for (const std::string name : {transformer, "independent", "normed", "distilled", "linear", "mlp"}) {
+  for (const std::string name :
+       {transformer, "independent", "normed", "distilled", "converged", "linear", "mlp"}) {
     const auto key = "models." + name;  // the controls are not known to every experiment
     if (settings.options()->find(key) != nullptr && !settings.word(key).empty())
       plan.files.emplace_back(name, settings.word(key));
@@ -136,7 +137,7 @@ ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds
   if (names_.empty())
     throw BadInput(
         "models.transformer: no file given; this experiment also takes a PDE model alone, as "
-        "models.independent, models.normed or models.distilled");
+        "models.independent, models.normed, models.distilled or models.converged");
   if (const int cells = plan.inherited; cells > 0) {
     if (!first_is_transformer) throw BadInput("models.inherited: needs models.transformer");
     std::vector<ComparedModel> inherited;
@@ -182,6 +183,7 @@ void ComparedModels::read_files(const std::string& name, const std::string& patt
     if (name == "mlp") tokens_.back() = take_other_tokens(key, origin, wanted);
     origin.require_data(key, wanted);
     require_name(key, name, model.parameters);
+    if (name == "converged") origin.require_converged(key);
     require_making(key, name, origin);
     if (name != transformer && names_.front() == transformer)
       require_coupling(key, name, origin, models_.front().at(list.size()));
@@ -294,6 +296,10 @@ ModelOrigin::ModelOrigin(const io::ArchiveReader& file) : file_(file.called()) {
   if (!trained_ || !file.has_attribute(names::settings)) return;
   for (const auto& [name, value] : read_deck(file.text(names::settings), file.called()))
     settings_[name] = value;
+  depth_report_ = depth_report_in(file);
+  using namespace convergence_note;
+  if (!depth_report_.empty() && file.has_attribute(converged, group))
+    converged_ = file.text(converged, group);
 }
 
 std::string ModelOrigin::value(const std::string& key) const {
@@ -340,6 +346,12 @@ void ModelOrigin::require_comparable(const std::string& what) const {
   if (!value("equation.c").empty() && number("equation.c") != 1) refuse("equation.c");
   if (value("mesh.periodic") == "true") refuse("mesh.periodic");
   if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
+}
+
+void ModelOrigin::require_converged(const std::string& what) const {
+  if (trained_ && converged_ != "yes")
+    throw BadInput(what + ": is not known to be converged in depth; its training " +
+                   (depth_report_.empty() ? "says nothing (train.report_depth)" : "says: " + depth_report_));
 }
 
 void ModelOrigin::require_data(const std::string& what, const NamedWords& wanted) const {

@@ -57,17 +57,21 @@ class ModelOrigin {
   /// from a file.
   std::optional<Coefficients> starting_coefficients() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
+  /// What the training found out about convergence in depth, in a sentence; "" if it said nothing.
+  const std::string& depth_report() const { return depth_report_; }
 
   /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the
   /// map used in comparisons: the layer map from cell to cell with c = 1 on a lattice that is not periodic.
   void require_comparable(const std::string& what) const;
+  /// Throws BadInput unless the training found the model converged in depth.
+  void require_converged(const std::string& what) const;
   /// Throws BadInput for a model that was trained on tokens other than those of `wanted` (ModelsPlan::data).
   void require_data(const std::string& what, const NamedWords& wanted) const;
 
  private:
   std::string file_;
   bool trained_ = false;
-  std::string status_;
+  std::string status_, depth_report_, converged_;
   std::map<std::string, std::string> settings_;
 };
 
@@ -99,7 +103,7 @@ class ComparedModels {
 
   const std::vector<long>& seeds() const { return plan_.seeds; }
   /// Names of the models that the deck asks for, in this order: transformer, independent, normed, distilled,
-  /// linear, mlp, inherited.
+  /// converged, linear, mlp, inherited.
   const std::vector<std::string>& names() const { return names_; }
   /// The model of a name and seed; `seed` is an index into `seeds`. All seeds of a name have the same sizes
   /// and depth cells.

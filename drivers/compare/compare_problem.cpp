@@ -112,6 +112,9 @@ std::string CompareProblem::describe() const {
          << name << ": " << one.spec.layers << " layers on " << one.spec.cells << " depth cells, "
          << one.spec.knots << " sets of weights, norm " << to_word(one.spec.norm) << ", " << one.values.size()
          << " parameters; " << models_.at(0, name).trained;
+    if (const auto& report = models_.at(0, name).origin.depth_report();
+        !report.empty() && name != "inherited")
+      text << "\n  depth: " << report;
   }
   return text.str();
 }

@@ -32,6 +32,9 @@ void declare_models(Options& options) {
   options.declare(
       "models.distilled", "",
       "HDF5 file of a PDE model distilled from the Transformer (distill.* of train); empty: none");
+  options.declare("models.converged", "",
+                  "HDF5 file of a PDE model that is converged in depth (train.cells and the last line of "
+                  "train); empty: none");
   options.declare("models.inherited", 0L,
                   "depth cells per layer of a PDE model that takes the Transformer's own weights, "
                   "interpolated in depth; 1: the Transformer itself, 0: none",

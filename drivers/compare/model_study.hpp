@@ -3,7 +3,7 @@
 // The common part of studies of models: seeds x models, each of them measured by all ranks together, which
 // share the samples; their keys, and the variables that each stores beside its own measures in
 // /analysis/<experiment>/<model>, over seeds. <model> is transformer or the kind of PDE model: independent,
-// normed, distilled, inherited. Measures of a pair are stored with the PDE model.
+// normed, distilled, converged, inherited. Measures of a pair are stored with the PDE model.
 //
 //   for each seed, for each model: results = measure_model(seed, model)
 

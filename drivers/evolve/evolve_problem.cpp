@@ -118,6 +118,7 @@ EvolveProblem::EvolveProblem(const EvolvePlan& plan, MPI_Comm comm, const std::v
     return share_of_mesh(*mesh, spec);
   };
   parameters.emplace(make_parameters(plan.model, inflow->shape(), comm, share));
+  if (!plan.model.file.empty()) depth_report = depth_report_in({comm, plan.model.file, "model.file = "});
 
   slab = slab_context(parameters->spec, *mesh, *inflow);
   model = collectively(comm, [&] { return make_depth_model(*parameters, slab, plan.precision); });
@@ -154,6 +155,7 @@ std::string EvolveProblem::describe() const {
        << " to t = " << solver_settings.time << ", step " << solver->step_size() << "; ranks: " << grid.depth
        << " over depth x " << grid.token() << " over tokens; " << blas_description() << '\n'
        << solver->describe();
+  if (!depth_report.empty()) text << "\ndepth, as its training found: " << depth_report;
   return text.str();
 }
 

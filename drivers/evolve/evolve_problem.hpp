@@ -62,6 +62,7 @@ struct EvolveProblem {
   std::optional<Inflow> inflow;
   std::unique_ptr<Mesh> mesh;
   std::optional<Parameters> parameters;  ///< the parameters that this rank's cells need
+  std::string depth_report;              ///< of the training that wrote the model file; "": none
   SlabContext slab;
   std::unique_ptr<DepthModel> model;
   std::optional<Equation> equation;

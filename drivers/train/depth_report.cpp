@@ -128,7 +128,7 @@ std::string DepthReport::text() const {
 namespace stored = depth_report_variables;
 
 void DepthReport::write(io::ArchiveWriter& archive, const std::string& group) const {
-  archive.attribute(stored::report, text(), group);
+  archive.attribute(convergence_note::report, text(), group);
   if (!without.empty()) return;
   const auto yes_or_no = [](bool is) { return std::string(is ? "yes" : "no"); };
   archive.axis(stored::cells, cells);
@@ -137,14 +137,14 @@ void DepthReport::write(io::ArchiveWriter& archive, const std::string& group) co
   archive.attribute(stored::order, limit.order, group);
   archive.attribute(stored::asymptotic, yes_or_no(limit.asymptotic), group);
   archive.attribute(stored::limit, limit.value, group);
-  archive.attribute(stored::converged, yes_or_no(converged()), group);
+  archive.attribute(convergence_note::converged, yes_or_no(converged()), group);
 }
 
 void DepthReport::describe(io::Description& description, const std::string& group) {
   description.variables("/", {stored::cells});
   description.variables(group, {stored::loss, stored::accuracy});
   description.attributes(group, {stored::samples, stored::order, stored::asymptotic, stored::limit,
-                                 stored::converged, stored::report});
+                                 convergence_note::converged, convergence_note::report});
 }
 
 }  // namespace fluxformer

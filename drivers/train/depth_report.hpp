@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-// In the file of a training, in /training.
+// In the file of a training, in /training, beside convergence_note.
 namespace depth_report_variables {
 
 inline const io::Variable cells = io::index("depth_cells",
@@ -28,9 +28,7 @@ inline const io::Variable cells = io::index("depth_cells",
 inline const io::Attribute samples{"depth_samples", "number of samples of loss_on_cells"},
     order{"depth_order", "observed order of convergence of the loss in depth; NaN: none"},
     asymptotic{"depth_asymptotic", "yes if that is the order of the method within a quarter, or no"},
-    limit{"depth_limit", "loss in the limit of fine cells if depth_asymptotic, else that on the finest"},
-    converged{"depth_converged", "yes if the loss changes by less than 0.1 in the limit, or no"},
-    report{"depth_report", "all of this in a sentence, or why nothing was measured"};
+    limit{"depth_limit", "loss in the limit of fine cells if depth_asymptotic, else that on the finest"};
 
 }  // namespace depth_report_variables
 

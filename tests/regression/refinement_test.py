@@ -3,6 +3,7 @@
 refusals."""
 
 import os
+import shutil
 import sys
 import unittest
 
@@ -73,6 +74,31 @@ class Refinement(CompareTest):
         for ranks in (2, 3, 6):
             with self.subTest(ranks=ranks):
                 self.assert_same_numbers(alone, self.compare("refinement", *QUICK, "--samples.batch=3", ranks=ranks, output=f"{ranks}.h5"))
+
+    def test_a_converged_model_is_one_whose_training_says_so(self):
+        models = ("--models.transformer=models/transformer_1.h5", "--models.converged=c.h5", "--data.tokens=rows")
+        sentence = "loss of 7 samples 0.1 on the 4 cells of the training, and so on"
+        for says, parts in (("no", ("models.converged = c.h5", "not known to be converged in depth", f"says: {sentence}")), (None, ("says nothing",))):
+            self.copy_that_says(says, sentence)
+            self.assert_refused(self.run_program("refinement", *models, *QUICK, "--output.file=no.h5", ranks=2), *parts)
+        self.copy_that_says("yes", sentence)
+        end = self.run_program("refinement", *models, *QUICK, "--validate")
+        self.assertEqual(end.code, 0, end)
+        self.assertIn(f"converged: 2 layers on 4 depth cells", end.out + end.err)
+        self.assertIn(f"\n  depth: {sentence}\n", end.out + end.err)
+        self.assertIn("converged/goal_value", self.compare("refinement", *QUICK, models=models))
+        end = self.run_program("evolve", "--model.file=c.h5", "--data.tokens=rows", "--validate")
+        self.assertIn(f"depth, as its training found: {sentence}", end.out + end.err)
+
+    def copy_that_says(self, converged, sentence):
+        """c.h5: an independent model whose training says this of its convergence in depth (None: nothing)."""
+        shutil.copy(self.path("models/independent_1.h5"), self.path("c.h5"))
+        with h5py.File(self.path("c.h5"), "r+") as file:
+            attributes = file["training"].attrs
+            for name in [name for name in attributes if name.startswith("depth_")]:
+                del attributes[name]
+            if converged:
+                attributes["depth_converged"], attributes["depth_report"] = converged, sentence
 
     def test_refuses_what_has_no_limit(self):
         cases = [(["--refinement.cells=1,3"], ["refinement.cells", "double"]),

@@ -30,6 +30,7 @@ MODELS = {
     "independent": Style("PDE, independent", "#e4572e", "s", "-"),
     "normed": Style("PDE with LayerNorm", "#c2338f", "X", "-."),
     "distilled": Style("PDE, distilled", "#2563eb", "^", "--"),
+    "converged": Style("PDE, converged in depth", "#0891b2", "p", "-"),
     "inherited": Style("PDE, inherited", "#0f9d78", "D", ":"),
     "softmax": Style("soft-max", "#1b1f24", "o", "-"),
     "softmax_pre_norm": Style("soft-max, pre-norm", "#e4572e", "s", "-"),
@@ -46,6 +47,7 @@ COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
     "normed": "trained on the labels, too, with normalisation; its first weights are those of the independent one",
     "distilled": "trained to follow the Transformer: what it shares was asked for",
+    "converged": "trained on the labels on changing depth cells, so that finer ones give the same loss",
     "inherited": "not trained: the Transformer's own weights, interpolated in depth",
 }
 CONTROLS = {

@@ -18,6 +18,8 @@ def kind_of(run: Run) -> str:
         return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
     if run.settings.get("distill.teacher"):
         return "distilled"
+    if run.settings.get("train.cells"):
+        return "converged"
     return "independent" if run.settings.get("depth.norm") == "none" else "normed"
 
 
