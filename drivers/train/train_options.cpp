@@ -150,7 +150,7 @@ void declare_output(Options& options) {
       "train.report_depth", true,
       "pde: say at the end how the loss of at most 64 test samples changes on 2, 4 and 8 times as "
       "many depth cells; takes at most 3 % of the training's work",
-      {.role = Role::output});
+      {.role = Role::free});
   options.declare(
       seed_option("seed of the built-in data, the order of samples, the validation split and random masks"));
   options.declare(time_limit_option());
