@@ -311,11 +311,6 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
   return list;
 }
 
-std::string depth_report_in(const io::ArchiveReader& file) {
-  using namespace convergence_note;
-  return file.has(group) && file.has_attribute(report, group) ? file.text(report, group) : "";
-}
-
 EquationSpec equation_plan(const Settings& settings) {
   EquationSpec spec;
   spec.depth = {0, settings.count("mesh.cells")};

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "base/settings.hpp"
-#include "io/archive_reader.hpp"
-#include "io/variable.hpp"
 #include "model/depth_model.hpp"
 #include "model/equation.hpp"
 #include "model/model_file.hpp"
@@ -48,21 +46,6 @@ struct ModelPlan {
 };
 /// The plan by the settings, which must have the keys of data, too. Not collective.
 ModelPlan model_plan(const Settings& settings);
-
-/// What the file of a training says of the model's convergence in depth, in its group.
-namespace convergence_note {
-
-inline constexpr const char* group = "/training";
-inline const io::Attribute converged{"depth_converged",
-                                     "yes if the loss changes by less than 0.1 in the limit of fine depth "
-                                     "cells, or no"},
-    report{"depth_report", "the loss on finer depth cells in a sentence, or why nothing was measured"};
-
-}  // namespace convergence_note
-
-/// The sentence of the training that wrote a model file; "" if it says nothing. Collective over the reader's
-/// communicator.
-std::string depth_report_in(const io::ArchiveReader& file);
 
 /// Makes the model parameters, or a share of them: read from plan.file (given keys that contradict the file
 /// are refused), or initialised. Collective over `comm`. Throws BadInput.

@@ -297,9 +297,9 @@ ModelOrigin::ModelOrigin(const io::ArchiveReader& file) : file_(file.called()) {
   for (const auto& [name, value] : read_deck(file.text(names::settings), file.called()))
     settings_[name] = value;
   depth_report_ = depth_report_in(file);
-  using namespace convergence_note;
-  if (!depth_report_.empty() && file.has_attribute(converged, group))
-    converged_ = file.text(converged, group);
+  using namespace model_file;
+  if (!depth_report_.empty() && file.has_attribute(depth_converged, training))
+    converged_ = file.text(depth_converged, training);
 }
 
 std::string ModelOrigin::value(const std::string& key) const {

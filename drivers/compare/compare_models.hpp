@@ -57,7 +57,7 @@ class ModelOrigin {
   /// from a file.
   std::optional<Coefficients> starting_coefficients() const;
   bool distilled() const { return !value("distill.teacher").empty(); }
-  /// What the training found out about convergence in depth, in a sentence; "" if it said nothing.
+  /// The sentence of the training about convergence in depth; "" if it has none.
   const std::string& depth_report() const { return depth_report_; }
 
   /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the

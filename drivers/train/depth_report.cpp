@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "data/dataset.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 namespace {
@@ -128,7 +129,7 @@ std::string DepthReport::text() const {
 namespace stored = depth_report_variables;
 
 void DepthReport::write(io::ArchiveWriter& archive, const std::string& group) const {
-  archive.attribute(convergence_note::report, text(), group);
+  archive.attribute(model_file::depth_report, text(), group);
   if (!without.empty()) return;
   const auto yes_or_no = [](bool is) { return std::string(is ? "yes" : "no"); };
   archive.axis(stored::cells, cells);
@@ -137,14 +138,14 @@ void DepthReport::write(io::ArchiveWriter& archive, const std::string& group) co
   archive.attribute(stored::order, limit.order, group);
   archive.attribute(stored::asymptotic, yes_or_no(limit.asymptotic), group);
   archive.attribute(stored::limit, limit.value, group);
-  archive.attribute(convergence_note::converged, yes_or_no(converged()), group);
+  archive.attribute(model_file::depth_converged, yes_or_no(converged()), group);
 }
 
 void DepthReport::describe(io::Description& description, const std::string& group) {
   description.variables("/", {stored::cells});
   description.variables(group, {stored::loss, stored::accuracy});
   description.attributes(group, {stored::samples, stored::order, stored::asymptotic, stored::limit,
-                                 convergence_note::converged, convergence_note::report});
+                                 model_file::depth_converged, model_file::depth_report});
 }
 
 }  // namespace fluxformer

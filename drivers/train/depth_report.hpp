@@ -14,7 +14,7 @@
 
 namespace fluxformer {
 
-// In the file of a training, in /training, beside convergence_note.
+// In the file of a training, beside model_file::depth_report.
 namespace depth_report_variables {
 
 inline const io::Variable cells = io::index("depth_cells",

@@ -18,13 +18,14 @@
 #include "io/checkpoint.hpp"
 #include "io/history_file.hpp"
 #include "io/part_file.hpp"
+#include "model/model_file.hpp"
 
 namespace fluxformer {
 
 // The history of a training: the variables of every step, of every epoch and of the training as a whole.
 namespace course {
 
-inline constexpr const char* group = "/training";
+inline constexpr const char* group = model_file::training;
 
 inline const io::Attribute samples{"samples", "training samples"},
     validation_samples{"validation_samples", "samples held out for validation"},

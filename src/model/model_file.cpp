@@ -290,6 +290,12 @@ ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const Share
   return share;
 }
 
+std::string depth_report_in(const io::ArchiveReader& file) {
+  using namespace model_file;
+  return file.has(training) && file.has_attribute(depth_report, training) ? file.text(depth_report, training)
+                                                                          : "";
+}
+
 Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of) {
   const auto spec = read_spec(archive);
   Parameters parameters(spec, share_that_fits(archive.comm(), spec, share_of, archive.called()));

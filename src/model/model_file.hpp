@@ -50,6 +50,12 @@ inline constexpr const char *embedding = "/model/embedding", *final_norm = "/mod
 /// with mean and deviation of each channel. Beside /model; only in imported files.
 inline constexpr const char *preprocessor = "/preprocessor", *pixel_mean = "/preprocessor/mean",
                             *pixel_deviation = "/preprocessor/deviation", *pixel_factor = "factor";
+/// The group of a training that wrote the file, and the convergence in depth that it found there.
+inline constexpr const char* training = "/training";
+inline const io::Attribute depth_converged{"depth_converged",
+                                           "yes if the loss changes by less than 0.1 in the limit of fine "
+                                           "depth cells, or no"},
+    depth_report{"depth_report", "the loss on finer depth cells in a sentence, or why nothing was measured"};
 /// The long_name of embedding_vocabulary.
 inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";
 
@@ -68,6 +74,10 @@ void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterV
 
 /// Digest of the attributes of /model (io/digest.hpp). Pure.
 std::uint64_t digest_of(const ModelSpec& spec);
+
+/// The sentence of the training that wrote a model file about its convergence in depth; "" if it has none.
+/// Collective over the reader's communicator.
+std::string depth_report_in(const io::ArchiveReader& file);
 
 /// The share of the parameters of a model that a rank needs. An empty function means all.
 using ShareOf = std::function<ParameterShare(const ModelSpec&)>;

@@ -57,7 +57,7 @@ TEST(ExperimentOptions, may_change_in_a_continued_run_where_they_do_not_change_t
                                        "mesh.ranks_depth",    "mesh.ranks_token", "paths.ranks_point",
                                        "run.memory",          "run.time_limit",   "scaling.machine",
                                        "scaling.repetitions", "scaling.steps",    "scaling.warm_up",
-                                       "train.micro_batches", "train.pipeline"};
+                                       "train.micro_batches", "train.pipeline",   "train.report_depth"};
   EXPECT_EQ(free, expected);
 }
 
