@@ -51,6 +51,7 @@ class Refinement final : public ModelStudy {
 
 std::vector<depth::Goal> goals_of(const std::vector<std::string>& words) {
   std::vector<depth::Goal> goals;
+  goals.reserve(words.size());
   for (const auto& word : words) goals.push_back(listed<depth::Goal>(goal_words, word));
   return goals;
 }

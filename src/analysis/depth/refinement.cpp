@@ -217,9 +217,9 @@ void DepthIndicators::show_fan(const Batch& batch) {
 }
 
 std::vector<double> DepthIndicators::mean(Index goal) const {
-  std::vector<double> all;
-  for (int cell = 0; cell < coarse_.cells(); ++cell)
-    all.push_back(table_.mean(goal * coarse_.cells() + cell));
+  const Index cells = coarse_.cells();
+  std::vector<double> all(cells);
+  for (Index cell = 0; cell < cells; ++cell) all[cell] = table_.mean(goal * cells + cell);
   return all;
 }
 
