@@ -48,7 +48,7 @@ class Goals {
 /// Values of goals of the samples on the cells of a probe, and the share of them that is classified correctly.
 class GoalValues {
  public:
-  /// Of so many samples; probe and goals are borrowed.
+  /// Starts with so many samples. Probe and goals are borrowed.
   GoalValues(ModelProbe& probe, const Goals& goals, Index samples);
   /// Adds the samples of a batch. Collective over the token line.
   void show(const Batch& batch);
