@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
+#include "solvers/march/march_field.hpp"
 
 namespace fluxformer {
 
@@ -40,8 +41,9 @@ class Refinement final : public ModelStudy {
  private:
   /// A probe of these parameters on so many times the cells of the model.
   std::unique_ptr<ModelProbe> probe_on(Parameters parameters, long multiple) const;
+  /// `value`: the goals on all meshes, [goal][mesh].
   void add_indicators(const Parameters& parameters, const std::vector<DepthLimit>& limits,
-                      const std::vector<double>& first, const std::vector<double>& second, Results& to) const;
+                      const std::vector<double>& value, Results& to) const;
 
   std::vector<std::string> words_;
   depth::Goals goals_;
@@ -72,7 +74,7 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
   if (classes) problem().require_classes("refinement.goals");
   for (const auto& name : problem().models().names()) {
     const auto& spec = problem().models().at(0, name).parameters.spec;
-    if (spec.norm == Norm::post || spec.norm == Norm::sphere || !spec.residual)
+    if (!has_field(spec))
       throw BadInput(
           "models." + name +
           ": with depth.norm = post or sphere, or depth.residual = false, there is no equation that "
@@ -126,7 +128,7 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
     accuracy.push_back(values.accuracy());
   }
   std::vector<DepthLimit> limits;
-  std::vector<double> order, asymptotic, limit, distance, first, second;
+  std::vector<double> order, asymptotic, limit, distance;
   for (Index g = 0; g < goals; ++g) {
     const std::span<const double> course{value.data() + g * meshes, static_cast<std::size_t>(meshes)};
     const auto& found = limits.emplace_back(depth_limit(course, 1));
@@ -134,11 +136,9 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
     asymptotic.push_back(found.asymptotic ? 1 : 0);
     limit.push_back(found.asymptotic ? found.value : std::numeric_limits<double>::quiet_NaN());
     distance.push_back(found.distance);
-    first.push_back(course[0]);
-    second.push_back(course[1]);
   }
   std::ostringstream text;
-  text << name << ' ' << words_.front() << ' ' << first.front() << " on " << parameters.spec.cells
+  text << name << ' ' << words_.front() << ' ' << value.front() << " on " << parameters.spec.cells
        << " cells, " << value[meshes - 1] << " on " << parameters.spec.cells * meshes_.back();
   if (limits.front().asymptotic) text << ", " << limits.front().value << " in the limit";
   to.say(text.str());
@@ -149,12 +149,11 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
   to.put(measured::asymptotic, asymptotic);
   to.put(measured::limit, limit);
   to.put(measured::distance, distance);
-  add_indicators(parameters, limits, first, second, to);
+  add_indicators(parameters, limits, value, to);
 }
 
 void Refinement::add_indicators(const Parameters& parameters, const std::vector<DepthLimit>& limits,
-                                const std::vector<double>& first, const std::vector<double>& second,
-                                Results& to) const {
+                                const std::vector<double>& value, Results& to) const {
   const auto& samples = problem().samples();
   const auto coarse = probe_on(parameters, 1), fine = probe_on(parameters, 2);
   depth::DepthIndicators found(*coarse, *fine, goals_, weights_, samples.size());
@@ -164,12 +163,13 @@ void Refinement::add_indicators(const Parameters& parameters, const std::vector<
   for (Index g = 0; g < goals_.count(); ++g) {
     const auto eta = found.mean(g), eta_size = found.mean_size(g);
     const double sum = std::accumulate(eta.begin(), eta.end(), 0.0);
+    const double* const course = value.data() + g * std::ssize(meshes_);
     std::ranges::copy(eta, std::back_inserter(indicator));
     std::ranges::copy(eta_size, std::back_inserter(size));
     estimate.push_back(2 * sum);
-    effectivity.push_back(limits[g].asymptotic ? 2 * sum / (first[g] - limits[g].value)
+    effectivity.push_back(limits[g].asymptotic ? 2 * sum / (course[0] - limits[g].value)
                                                : std::numeric_limits<double>::quiet_NaN());
-    of_change.push_back(sum / (first[g] - second[g]));
+    of_change.push_back(sum / (course[0] - course[1]));
     gain.push_back(depth::predicted_gain(eta_size));
   }
   to.put(measured::indicator, indicator);

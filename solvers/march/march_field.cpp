@@ -5,9 +5,12 @@
 
 namespace fluxformer {
 
+bool has_field(const ModelSpec& spec) {
+  return spec.norm != Norm::post && spec.norm != Norm::sphere && spec.residual;
+}
+
 void require_field(const ModelSpec& spec, const std::string& setting) {
-  if (spec.norm == Norm::post || spec.norm == Norm::sphere || !spec.residual)
-    throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
+  if (!has_field(spec)) throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
 }
 
 MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)

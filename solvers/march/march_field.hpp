@@ -12,6 +12,8 @@
 
 namespace fluxformer {
 
+/// True if the model has a field F_s: not with norm post or sphere, nor with residual off.
+bool has_field(const ModelSpec& spec);
 /// Throws BadInput where there is no field F: norm post or sphere, residual off. `setting` is the one that
 /// needs it: "march.method = rk".
 void require_field(const ModelSpec& spec, const std::string& setting);
