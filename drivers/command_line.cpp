@@ -328,6 +328,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   if (root) report_left_out(settings, arguments.deck);
   leave_model_to_file(settings);
   leave_data_to_file(settings);
+  settings = with_edges_from_file(settings, comm);
   settings.refuse_idle_keys();
   set_petsc_options(settings.petsc());
   try {

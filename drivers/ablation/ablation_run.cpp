@@ -94,8 +94,7 @@ AblationRun AblationTraining::result() const {
   auto parameters = *problem_.parameters;
   parameters.values = weights_;
   const auto samples = problem_.samples(*problem_.test, problem_.members.testing);
-  ModelProbe probe(parameters, *problem_.line, samples.capacity(), problem_.depth.cells,
-                   problem_.plan.precision);
+  ModelProbe probe(parameters, *problem_.line, samples.capacity(), problem_.plan.precision);
   run.tested = states::measure_states(samples, probe, 0);
   return run;
 }

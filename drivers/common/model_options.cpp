@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/archive_reader.hpp"
+#include "io/layout.hpp"
 #include "model/initialise.hpp"
 #include "operators/kernels/product.hpp"
 
@@ -23,6 +25,10 @@ void declare_mesh(Options& options) {
                   "number of depth cells M, a multiple of mesh.layers if weights are constant in each layer; "
                   "0: as in the training of model.file, otherwise one per layer",
                   {.minimum = 0});
+  options.declare("mesh.edges", "",
+                  "edges of unequal depth cells in layers, 0 first and mesh.layers last, separated by commas, or "
+                  "a file of this program whose cells are to be used; in place of mesh.cells",
+                  {.unit = "layers"});
   options.declare("mesh.tokens_x", 0L,
                   "number of token columns if the data do not set it; 0: as in the data, otherwise 1",
                   {.minimum = 0});
@@ -311,9 +317,40 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
   return list;
 }
 
+namespace {
+
+/// True if mesh.edges is a list of depths, not a file.
+bool lists_edges(const std::string& text) {
+  return text.find(',') != std::string::npos;
+}
+
+/// The depths of mesh.edges; none if it is not given.
+std::vector<double> edges_of(const Settings& settings) {
+  const auto& text = settings.word("mesh.edges");
+  if (text.empty()) return {};
+  if (settings.integer("mesh.cells") != 0)
+    throw BadInput("mesh.edges: says where the cells are; leave mesh.cells out");
+  if (!lists_edges(text)) throw std::logic_error("mesh.edges: the file was not read");
+  const Option list{.name = "mesh.edges", .fallback = std::vector<double>{}};
+  return std::get<std::vector<double>>(parse_value(list, text));
+}
+
+}  // namespace
+
+Settings with_edges_from_file(const Settings& settings, MPI_Comm comm) {
+  if (settings.options()->find("mesh.edges") == nullptr) return settings;
+  const auto& path = settings.word("mesh.edges");
+  if (path.empty() || lists_edges(path)) return settings;
+  const io::ArchiveReader file(comm, path, "mesh.edges = ");
+  for (const char* edges : {names::mesh_edges, model_file::edges})
+    if (file.has(edges)) return settings.with({{"mesh.edges", value_text(file.array(edges).values)}});
+  throw BadInput(file.called() + ": holds no edges of depth cells (no " + names::mesh_edges + ", no " +
+                 model_file::edges + "): its cells are equal, mesh.cells says how many");
+}
+
 EquationSpec equation_plan(const Settings& settings) {
   EquationSpec spec;
-  spec.depth = {0, settings.count("mesh.cells")};
+  spec.depth = {0, settings.count("mesh.cells"), edges_of(settings)};
   spec.speed = settings.real("equation.c");
   spec.epsilon = settings.real("equation.epsilon");
   spec.scheme = choice<DepthScheme>(settings, "depth.scheme");
@@ -323,7 +360,10 @@ EquationSpec equation_plan(const Settings& settings) {
 EquationSpec equation_for(const EquationSpec& plan, const ModelSpec& model) {
   auto spec = plan;
   spec.depth.layers = model.layers;
-  if (spec.depth.cells == 0) spec.depth.cells = model.cells > 0 ? model.cells : model.layers;
+  if (!spec.depth.equal())
+    spec.depth = DepthCells::between(model.layers, plan.depth.edges);
+  else if (spec.depth.cells == 0)
+    spec.depth = model.cells > 0 ? model.depth() : DepthCells{model.layers, model.layers};
   return spec;
 }
 

@@ -57,7 +57,11 @@ Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);
 
 /// The discretisation of the equation: the layers are those of the model; 0 cells: those of the model, too.
+/// mesh.edges may be the list of the depths only; with_edges_from_file makes it so.
 EquationSpec equation_plan(const Settings& settings);
+/// The settings with the depths in place of the file that mesh.edges names, so that the run does not depend on
+/// it any more. Throws BadInput for a file without edges. Collective.
+Settings with_edges_from_file(const Settings& settings, MPI_Comm comm);
 /// The discretisation for a model.
 EquationSpec equation_for(const EquationSpec& plan, const ModelSpec& model);
 /// Precision by run.precision. Throws BadInput for one that this processor does not have.

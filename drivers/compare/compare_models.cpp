@@ -101,11 +101,11 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   spec.kind = ModelKind::pde;
   spec.variation = DepthVariation::linear;
   spec.knots = spec.layers;
-  spec.cells = spec.layers * cells_per_layer;
+  spec.set_depth({spec.layers, spec.layers * cells_per_layer});
   Parameters parameters(spec);
   for (const auto& view : parameters.layout.views())
     std::ranges::copy(teacher.view(view.path()), parameters.view(view.path()).begin());
-  require_marchable(spec, {spec.layers, spec.cells}, 1);
+  require_marchable(spec, spec.depth(), 1);
   return parameters;
 }
 
@@ -221,7 +221,7 @@ void ComparedModels::require_alike() const {
       if (spec.causal != first.causal)
         throw BadInput(one.file +
                        ": its attention is causal and that of the first model is not, or vice versa");
-      if (spec.cells != same.spec.cells || spec.knots != same.spec.knots || spec.width != same.spec.width ||
+      if (spec.depth() != same.spec.depth() || spec.knots != same.spec.knots || spec.width != same.spec.width ||
           spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
         throw BadInput(one.file + ": differs in size from " + list.front().file);
@@ -271,7 +271,7 @@ Parameters ComparedModels::after_epoch(std::size_t seed, const std::string& name
   if (parameters.values.size() != whole.values.size() || parameters.spec.knots != whole.spec.knots)
     throw BadInput(snapshot_path(now.file, epoch) + ": is not the same model as " + now.file);
   if (inherited) return inherit(parameters, now.parameters.spec.cells / now.parameters.spec.layers);
-  parameters.spec.cells = now.parameters.spec.cells;
+  parameters.spec.set_depth(now.parameters.spec.depth());
   return parameters;
 }
 

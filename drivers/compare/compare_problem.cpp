@@ -60,7 +60,7 @@ const ComparedInput& CompareProblem::input_of(const std::string& model) const {
 }
 
 std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, int capacity) const {
-  return std::make_unique<ModelProbe>(parameters, line(), capacity, parameters.spec.cells, precision_);
+  return std::make_unique<ModelProbe>(parameters, line(), capacity, precision_);
 }
 
 void CompareProblem::require_labels(const std::string& purpose, const SampleSet& samples) const {
@@ -85,8 +85,7 @@ void CompareProblem::describe(StudyRecord& record) const {
   for (const auto& name : models_.names()) {
     const auto& first = models_.at(0, name).parameters;
     std::vector<double> depth;
-    for (int i = 0; i <= first.spec.cells; ++i)
-      depth.push_back(static_cast<double>(i) * first.spec.layers / first.spec.cells);
+    for (int i = 0; i <= first.spec.cells; ++i) depth.push_back(first.spec.depth().depth(i));
     auto coordinate = axes::model_depth;
     coordinate.name.replace(0, std::string("<model>").size(), name);
     record.axis(coordinate, std::move(depth));

@@ -109,7 +109,8 @@ void Refinement::add_axes(StudyRecord& record) {
 }
 
 std::unique_ptr<ModelProbe> Refinement::probe_on(Parameters parameters, long multiple) const {
-  parameters.spec.cells *= static_cast<int>(multiple);
+  auto& spec = parameters.spec;
+  spec.set_depth(spec.depth().divided(static_cast<int>(multiple)));
   return problem().probe(parameters);
 }
 

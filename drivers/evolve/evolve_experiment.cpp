@@ -138,7 +138,7 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
       problem_(plan_of_evolution(settings), context.comm, more_terms),
       measurement_(*problem_.mesh, problem_.slab,
                    {problem_.equation->spec().speed, problem_.equation->spec().epsilon,
-                    problem_.equation->spec().depth.spacing()}) {
+                    problem_.equation->spec().depth.shortest()}) {
   if (output_.logits) require_storable_logits(problem_);
   if (output_.attention) require_storable_attention(problem_);
 }
@@ -162,7 +162,7 @@ bool EvolveExperiment::after_step(const Step& step, EvolveRecord& record, Progre
   const double slack = 1e-3 * step.clock.step_size;  // round-off of many summed steps
   if (step.clock.step % output_.history == 0 || time >= end - slack) {
     const double courant =
-        problem_.equation->spec().speed * step.clock.step_size / problem_.equation->spec().depth.spacing();
+        problem_.equation->spec().speed * step.clock.step_size / problem_.equation->spec().depth.shortest();
     record.write_history(step, courant, frame_.seconds());
   }
   if (outputs_.due(time, slack)) frame_.timed("output", [&] { record.write_fields(time, step.u); });

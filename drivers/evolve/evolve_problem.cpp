@@ -91,9 +91,8 @@ SlabContext slab_context(const ModelSpec& model, const Mesh& mesh, const Inflow&
 
 /// The parameters that this rank needs: the inflow, the layers of its cells, and the head behind the last of
 /// them.
-ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model) {
-  auto share = share_of(model, {model.layers, mesh.total_cells()},
-                        {mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1});
+ParameterShare share_of_mesh(const Mesh& mesh, const ModelSpec& model, const DepthCells& depth) {
+  auto share = share_of(model, depth, {mesh.first_cell(), mesh.first_cell() + mesh.cells() - 1});
   share.embedding = true;  // the inflow is needed beyond the first rank: stencils reach two cells down
   return share;
 }
@@ -115,7 +114,7 @@ EvolveProblem::EvolveProblem(const EvolvePlan& plan, MPI_Comm comm, const std::v
   // The mesh follows from the sizes of the model and says which of its parameters this rank needs.
   const auto share = [&](const ModelSpec& spec) {
     mesh = std::make_unique<Mesh>(comm, mesh_spec(plan, *inflow, spec));
-    return share_of_mesh(*mesh, spec);
+    return share_of_mesh(*mesh, spec, equation_for(plan.equation, spec).depth);
   };
   parameters.emplace(make_parameters(plan.model, inflow->shape(), comm, share));
   if (!plan.model.file.empty()) depth_report = depth_report_in({comm, plan.model.file, "model.file = "});

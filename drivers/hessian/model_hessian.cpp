@@ -12,10 +12,6 @@
 namespace fluxformer {
 namespace {
 
-DepthCells depth_of(const ModelSpec& spec) {
-  return {spec.layers, spec.cells};
-}
-
 SlabContext context_of(const SampleSet& samples, const ModelSpec& spec, int capacity) {
   return {&samples.line(), capacity, spec.width, {{}, spec.causal, {}}};
 }
@@ -71,7 +67,7 @@ hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origi
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss) {
   const auto& spec = parameters.spec;
   SlabContext context = context_of(samples, spec, 1);
-  const LossHessian products(parameters, context, depth_of(spec), 1,
+  const LossHessian products(parameters, context, spec.depth(), 1,
                              loss);  // throws if the loss has no second derivatives
   // Numbers that states and tapes of second order hold for a row of a cell: attention 15 d, a reaction
   // 3 d + 5 f, a sub-layer 6 d; macaron has two reactions and three sub-layers, the midpoint rule evaluates
@@ -150,7 +146,7 @@ const ComparedInput& AnalysedSamples::input(std::size_t seed, const std::string&
 ModelHessian::ModelHessian(const SampleSet& samples, const Parameters& parameters,
                            const hessian::Objective& objective)
     : context(context_of(samples, parameters.spec, samples.capacity())),
-      products(parameters, context, depth_of(parameters.spec), 1, samples, objective) {}
+      products(parameters, context, parameters.spec.depth(), 1, samples, objective) {}
 
 HessianPart::HessianPart(MPI_Comm comm, hessian::TrainingHessian& of, const std::string& which)
     : whole_(comm, static_cast<PetscInt>(of.size()),

@@ -88,6 +88,8 @@ Settings scaled(const Settings& settings, int ranks) {
   const bool evolves = settings.word("scaling.workload") == "evolve";
   if (settings.word("evolve.stop") == "steady")
     throw BadInput("evolve.stop = steady: a fixed number of steps is timed; leave it out");
+  if (!settings.word("mesh.edges").empty())
+    throw BadInput("mesh.edges: cells of equal length are timed; give mesh.cells");
   const bool weak = settings.word("scaling.mode") == "weak";
   const auto& over = settings.word("scaling.over");
   const auto refuse = [&](const std::string& why) { throw BadInput("scaling.over = " + over + ": " + why); };

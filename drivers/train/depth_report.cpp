@@ -63,10 +63,10 @@ class FinerModel {
   }
 
   /// Collective; throws (agreed).
-  Evaluation on(int cells, const GradientPlan& plan) {
+  Evaluation on(const DepthCells& cells, const GradientPlan& plan) {
     auto equation = equation_for(problem_.plan.equation, problem_.parameters->spec);
-    equation.depth.cells = cells;
-    const auto range = problem_.stage_on(cells);
+    equation.depth = cells;
+    const auto range = problem_.stage_on(cells.cells);
     auto pipeline = collectively(problem_.comm, [&] {
       return std::make_unique<Pipeline>(
           problem_.ranks.of_training(problem_.comm).depth, PipelineSettings{}, [&] {
@@ -98,9 +98,9 @@ DepthReport depth_report(TrainProblem& problem) {
     report.samples = samples.size();
     FinerModel model(problem, samples);
     for (const int refinement : refinements) {
-      const int cells = refinement * problem.depth.cells;
+      const auto cells = problem.depth.divided(refinement);
       const auto found = model.on(cells, plan);
-      report.cells.push_back(cells);
+      report.cells.push_back(cells.cells);
       report.loss.push_back(found.loss);
       report.accuracy.push_back(found.correct);
     }

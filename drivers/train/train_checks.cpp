@@ -145,9 +145,9 @@ double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const 
   if (plan.gradient.implicit()) return std::numeric_limits<double>::max();
   const auto equation = equation_for(plan.equation, parameters.spec);
   const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
-  auto coarsest = equation.depth;
-  for (const int cells : plan.cells) coarsest.cells = std::min(coarsest.cells, cells);
-  const double largest = 0.5 * equation.speed / (coarsest.spacing() * axes);
+  double longest = equation.depth.longest();
+  for (const int cells : plan.cells) longest = std::max(longest, DepthCells{equation.depth.layers, cells}.longest());
+  const double largest = 0.5 * equation.speed / (longest * axes);
   for (const auto& view : parameters.layout.views()) {
     if (view.name != "kappa") continue;
     for (const double kappa : parameters.view(view.path()))

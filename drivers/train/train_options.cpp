@@ -290,6 +290,8 @@ void refuse_what_training_ignores(const Settings& settings, const TrainPlan& pla
                    ": residuals of implicit methods cannot become smaller than the rounding of "
                    "run.precision = " +
                    settings.word("run.precision") + "; use an explicit method, or single");
+  if (!plan.cells.empty() && !plan.equation.depth.equal())
+    throw BadInput("train.cells: draws cells of equal length; leave mesh.edges out");
   if (plan.equation.epsilon > 0)
     throw BadInput(
         "equation.epsilon: training solves the steady state by a march through depth, which cannot handle "

@@ -149,7 +149,7 @@ TrainProblem::TrainProblem(const TrainPlan& of_run, MPI_Comm world)
   read_start();
   make_model();
   make_trainer();
-  parameters->spec.cells = depth.cells;
+  parameters->spec.set_depth(depth);
   measure_baselines();
 }
 
@@ -217,10 +217,10 @@ DepthRange TrainProblem::stage_on(int all_cells) const {
   return {face(cells.first - 1) + 1, face(cells.last)};
 }
 
-std::unique_ptr<Pipeline> TrainProblem::pipeline_on(int all_cells) {
+std::unique_ptr<Pipeline> TrainProblem::pipeline_on(const DepthCells& other) {
   auto equation = equation_for(plan.equation, parameters->spec);
-  equation.depth.cells = all_cells;
-  const auto stage = stage_on(all_cells);
+  equation.depth = other;
+  const auto stage = stage_on(other.cells);
   Distillation* matched = nullptr;
   if (teacher != nullptr)
     matched = distillations
@@ -243,12 +243,12 @@ void TrainProblem::make_trainer() {
   auto pipeline = collectively(comm, [&] {
     for (const int drawn_cells : plan.cells) {
       try {
-        drawn.push_back(drawn_cells == depth.cells ? nullptr : pipeline_on(drawn_cells));
+        drawn.push_back(drawn_cells == depth.cells ? nullptr : pipeline_on({depth.layers, drawn_cells}));
       } catch (const BadInput& e) {
         throw BadInput(std::string("train.cells: ") + e.what());
       }
     }
-    return pipeline_on(depth.cells);
+    return pipeline_on(depth);
   });
   trainer.emplace(ranks.of_training(comm), *parameters, *model, std::move(*pipeline),
                   trainer_settings(comm, plan, *parameters, *line, *model, total_steps()));

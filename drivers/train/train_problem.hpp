@@ -98,7 +98,7 @@ class TrainProblem {
   void read_start();
   void make_model();
   void make_trainer();
-  std::unique_ptr<Pipeline> pipeline_on(int all_cells);
+  std::unique_ptr<Pipeline> pipeline_on(const DepthCells& other);
   /// This rank's share of the batch of a step.
   Batch batch(long step);
   void measure_baselines();

@@ -45,17 +45,17 @@ class AdjointMarch final : public DepthMarch {
   /// methods and values out of range, as require_marchable does, and for methods other than 1fe with norm
   /// post, sphere or residual off (there is no field). PETSc options of the implicit methods have the prefix
   /// march_ (march_snes_..., march_ksp_...).
-  AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings)
+  AdjointMarch(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& settings)
       : AdjointMarch(model, depth, speed, settings, all_cells(depth)) {}
   /// A march through the cells of `range` only.
-  AdjointMarch(DepthModel& model, DepthCells depth, double speed, const AdjointSettings& settings,
+  AdjointMarch(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& settings,
                DepthRange range);
   ~AdjointMarch() override;
   AdjointMarch(const AdjointMarch&) = delete;
   AdjointMarch& operator=(const AdjointMarch&) = delete;
 
   DepthModel& model() const override;
-  DepthCells depth() const override;
+  const DepthCells& depth() const override;
   DepthRange range() const override;
   /// Throws std::logic_error for Keep::second_derivatives, too.
   void forward(double* u, Keep keep, const RowVisitor& row) override;

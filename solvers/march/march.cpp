@@ -17,12 +17,14 @@ inline constexpr double linear_tolerance = 1e-10;  // of the Krylov solver withi
 
 /// The members of March: the integrator or Newton solver, and the state of a march.
 struct March::Impl {
-  Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells);
+  Impl(DepthModel& m, const DepthCells& d, double c, const MarchSettings& s, DepthRange cells);
   /// The depth at which PETSc evaluates a stage of the present cell. PETSc's s adds up round-off: slightly
   /// beyond its exit a cell would use the next knots, which this rank may not have.
   DepthPoint point(double s) const;
   void make_stepper();
   void make_newton();
+  /// One step for each cell: from its entry s_{i-1}, of its length h_i.
+  void set_step(TS stepper) const;
   void march_ts(const RowVisitor& row);
   /// The march with BDF2, cell by cell, by Newton's method. PETSc's TSBDF starts with a half step, which
   /// would not be the steady state of `upwind2`.
@@ -50,9 +52,11 @@ struct March::Impl {
   const RowVisitor* visit = nullptr;
 };
 
-March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s, DepthRange cells)
+March::Impl::Impl(DepthModel& m, const DepthCells& d, double c, const MarchSettings& s, DepthRange cells)
     : field(m, d, c), model(m), depth(d), range(cells), settings(s), comm(field.comm()) {
   if (settings.method != "euler") require_field(model.spec(), "march.method = " + settings.method);
+  if (settings.method == "bdf2" && !depth.equal())
+    throw BadInput("march.method = bdf2: needs cells of equal length, without mesh.edges");
   const Index size = model.context().size();
   check(VecCreateMPI(comm, size, PETSC_DECIDE, u.out()));
   if (settings.method == "bdf2")
@@ -63,7 +67,7 @@ March::Impl::Impl(DepthModel& m, DepthCells d, double c, const MarchSettings& s,
 
 DepthPoint March::Impl::point(double s) const {
   // A depth within round-off of an end of the cell is taken for that end, with its bits.
-  const double round_off = 1e-9 * depth.spacing();
+  const double round_off = 1e-9 * depth.length(cell);
   for (const double end : {field.entry(cell).s, depth.exit(cell).s})
     if (std::abs(s - end) < round_off) return field.stage_point(cell, end);
   return field.stage_point(cell, s);
@@ -81,7 +85,7 @@ void March::Impl::make_stepper() {
           return guarded([&] {
             // (G(u; h/c) - u) / h, so that the Euler step of length h is the layer map.
             auto& me = *static_cast<Impl*>(context);
-            const double h = me.depth.spacing();
+            const double h = me.depth.length(me.cell);
             {
               const ReadArray from(x);
               const WriteArray to(f);
@@ -127,7 +131,7 @@ void March::Impl::make_stepper() {
       check(TSGetApplicationContext(stepper, &context));
       auto& me = *static_cast<Impl*>(context);
       me.show(me.cell, *me.visit);
-      ++me.cell;
+      if (++me.cell <= me.range.last) me.set_step(stepper);
       // Methods that reuse the last stage of the step before would use the weights of the layer before.
       if (me.settings.method == "rk" && me.field.constant_weights()) check(TSRestartStep(stepper));
     });
@@ -155,13 +159,16 @@ void March::Impl::show(int row_cell, const RowVisitor& row) {
   row(row_cell, slab.values);
 }
 
+void March::Impl::set_step(TS stepper) const {
+  check(TSSetTime(stepper, depth.depth(cell - 1)));
+  check(TSSetTimeStep(stepper, depth.length(cell)));
+}
+
 void March::Impl::march_ts(const RowVisitor& row) {
   cell = range.first;
   visit = &row;
-  // One step of length h for each cell, from the entry of the first: s = (first - 1) h
-  check(TSSetTime(ts, (range.first - 1) * depth.spacing()));
   check(TSSetStepNumber(ts, 0));
-  check(TSSetTimeStep(ts, depth.spacing()));
+  set_step(ts);
   check(TSSolve(ts, u));
   TSConvergedReason reason = TS_CONVERGED_ITERATING;
   check(TSGetConvergedReason(ts, &reason));
@@ -170,7 +177,7 @@ void March::Impl::march_ts(const RowVisitor& row) {
                            TSConvergedReasons[reason] + "); a smaller depth step (more mesh.cells) may help");
 }
 
-March::March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings,
+March::March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings,
              DepthRange range)
     : impl_(std::make_unique<Impl>(model, depth, speed, settings, range)) {}
 March::~March() = default;
@@ -225,7 +232,7 @@ void March::Impl::make_newton() {
 }
 
 void March::Impl::march_bdf2(const RowVisitor& row) {
-  const double h = depth.spacing();
+  const double h = depth.length(1);
   for (cell = range.first; cell <= range.last; ++cell) {
     // lead u_i - known = F(u_i) / c, with the weights at the exit of the cell (docs/model.md, 3):
     //     BDF2            lead = 3 / 2h,   known = (4 u_{i-1} - u_{i-2}) / 2h

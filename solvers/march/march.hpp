@@ -29,10 +29,10 @@ class March {
   /// Collective over the token line of the model's context. `model` is borrowed. Throws BadInput for
   /// speed <= 0, for methods other than euler with norm post, sphere or residual off (there is no field), for
   /// M not a multiple of S with constant weights, and for norm post or residual off with h != c.
-  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings)
+  March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings)
       : March(model, depth, speed, settings, all_cells(depth)) {}
   /// A march through the cells of `range` only.
-  March(DepthModel& model, DepthCells depth, double speed, const MarchSettings& settings, DepthRange range);
+  March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings, DepthRange range);
   ~March();
   March(const March&) = delete;
   March& operator=(const March&) = delete;

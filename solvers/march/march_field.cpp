@@ -13,7 +13,7 @@ void require_field(const ModelSpec& spec, const std::string& setting) {
   if (!has_field(spec)) throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
 }
 
-MarchField::MarchField(DepthModel& model, DepthCells depth, double speed)
+MarchField::MarchField(DepthModel& model, const DepthCells& depth, double speed)
     : model_(model), depth_(depth), speed_(speed) {
   require_marchable(model.spec(), depth, speed);
 }

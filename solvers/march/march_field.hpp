@@ -22,10 +22,10 @@ void require_field(const ModelSpec& spec, const std::string& setting);
 class MarchField {
  public:
   /// `model` is borrowed. Throws BadInput as require_marchable does.
-  MarchField(DepthModel& model, DepthCells depth, double speed);
+  MarchField(DepthModel& model, const DepthCells& depth, double speed);
 
   DepthModel& model() const { return model_; }
-  DepthCells depth() const { return depth_; }
+  const DepthCells& depth() const { return depth_; }
   double speed() const { return speed_; }
   /// h_i / c, the length of the step over a cell.
   double step(int cell) const { return depth_.length(cell) / speed_; }

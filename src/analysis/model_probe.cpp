@@ -9,28 +9,15 @@
 
 namespace fluxformer {
 
-ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples, int cells,
-                       Precision precision)
+ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision)
     : parameters_(std::move(parameters)),
       context_{&line, samples, parameters_.spec.width, {{}, parameters_.spec.causal, {}}, nullptr},
       counted_(context_),
       model_(make_depth_model(parameters_, context_, precision)),
-      march_(*model_, {parameters_.spec.layers, cells}, 1),
+      march_(*model_, parameters_.spec.depth(), 1),
       pass_(parameters_, context_, march_, nullptr),
       readout_(parameters_, context_),
       logits_(Index{samples} * parameters_.spec.classes) {}
-
-DepthPoint ModelProbe::point(int row) const {
-  return march_.depth().entry(row + 1);
-}
-
-int ModelProbe::entry_of_layer(int l) const {
-  if (cells() % spec().layers != 0)
-    throw BadInput("a model on " + std::to_string(cells()) + " depth cells for " +
-                   std::to_string(spec().layers) + " layers: no cell begins where a layer does");
-  // Layer l is (l - 1, l] and row i is at the depth i S/M: it begins at row (l - 1) M/S.
-  return (l - 1) * (cells() / spec().layers);
-}
 
 void ModelProbe::embed(const Batch& batch, std::vector<double>& u) {
   pass_.begin(batch, ModelPass::Mode::evaluation);
@@ -66,7 +53,7 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
 }
 
 void ModelProbe::map(int row, const double* u, double* v) {
-  model_->map(point(row), step(), u, v, nullptr);
+  model_->map(point(row), step(row), u, v, nullptr);
 }
 
 const std::vector<double>& ModelProbe::logits(const double* u) {
@@ -81,20 +68,20 @@ void ModelProbe::pull_logits(const std::vector<double>& logits_bar, double* u_ba
 void ModelProbe::attention(int row, const double* u, std::vector<double>& k) {
   const Index n = context_.line->tokens(), heads = spec().attention.heads;
   k.resize(context_.samples * heads * n * context_.line->block().count());
-  model_->attention(point(row), step(), u, nullptr, k.data());
+  model_->attention(point(row), step(row), u, nullptr, k.data());
 }
 
 void ModelProbe::attention_state(int row, const double* u, std::vector<double>& v) {
   v.resize(context_.size());
-  model_->attention(point(row), step(), u, v.data(), nullptr);
+  model_->attention(point(row), step(row), u, v.data(), nullptr);
 }
 
 void ModelProbe::tangent(int row, const double* u, const double* v, double* out) {
-  model_->push(point(row), step(), {u, v}, {}, out, nullptr);
+  model_->push(point(row), step(row), {u, v}, {}, out, nullptr);
 }
 
 void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {
-  model_->pull(point(row), step(), u, w, out, {}, nullptr, Order::first);
+  model_->pull(point(row), step(row), u, w, out, {}, nullptr, Order::first);
 }
 
 }  // namespace fluxformer

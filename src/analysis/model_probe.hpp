@@ -1,7 +1,7 @@
 #pragma once
 
-// Access to the inside of a model: states at every depth, attention, logits and derivatives. Depths are i h
-// with h = S/M: row 0 is the embedded input, row M the last state.
+// Access to the inside of a model: states at every depth, attention, logits and derivatives. Rows are the edges
+// of the depth cells of its training: row 0 is the embedded input, row M the last state.
 
 #include <functional>
 #include <memory>
@@ -23,19 +23,19 @@ class ModelProbe {
  public:
   /// `line` is borrowed; `samples` is the size of every batch. Throws BadInput for depth cells that the model
   /// cannot be marched on (require_marchable).
-  ModelProbe(Parameters parameters, const TokenLine& line, int samples, int cells, Precision precision);
+  ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision);
   ModelProbe(const ModelProbe&) = delete;
   ModelProbe& operator=(const ModelProbe&) = delete;
 
   const ModelSpec& spec() const { return parameters_.spec; }
   const Parameters& parameters() const { return parameters_; }
-  int cells() const { return march_.depth().cells; }
+  const DepthCells& depth() const { return march_.depth(); }
+  int cells() const { return depth().cells; }
   int depths() const { return cells() + 1; }
-  double step() const { return march_.depth().spacing(); }  ///< spacing h of the rows, in layers
-  /// Depth of a row in layers.
-  double depth(int row) const { return row * march_.depth().spacing(); }
-  /// Row at which layer l = 1 .. S begins. Throws BadInput unless cells end where layers do.
-  int entry_of_layer(int l) const;
+  /// Rows at which layers l = 0 .. S end. Throws BadInput unless cells end where layers do.
+  std::vector<int> layer_rows() const { return depth().layer_rows("for a measurement by layer"); }
+  /// Row at which layer l = 1 .. S begins. Throws as layer_rows does.
+  int entry_of_layer(int l) const { return layer_rows()[static_cast<std::size_t>(l - 1)]; }
   /// Slab context of the last batch, with length 0 for fillers, as accumulators need it.
   const SlabContext& counted() const { return counted_; }
 
@@ -70,7 +70,9 @@ class ModelProbe {
   /// v := state on which the attention of the cell after row i acts (DepthModel::attention).
   void attention_state(int row, const double* u, std::vector<double>& v);
   /// Depth at which the cell after a row reads its weights.
-  DepthPoint point(int row) const;
+  DepthPoint point(int row) const { return depth().entry(row + 1); }
+  /// Length of that cell in layers.
+  double step(int row) const { return depth().length(row + 1); }
   /// out := (dG/du) v for the layer map G of the cell after row i, at its state u.
   void tangent(int row, const double* u, const double* v, double* out);
   /// out := (dG/du)^T w for the layer map G of the cell after row i, at its state u.

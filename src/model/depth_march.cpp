@@ -8,29 +8,28 @@
 
 namespace fluxformer {
 
-ParameterShare share_of(const ModelSpec& spec, DepthCells depth, DepthRange range) {
-  // Schemes read the weights at the entries or at the exits of cells: from s = (i - 1) h at the entry of the
-  // first cell i to s = j h at the exit of the last cell j.
+ParameterShare share_of(const ModelSpec& spec, const DepthCells& depth, DepthRange range) {
+  // Schemes read the weights at the entries or at the exits of cells: from s_{i-1} at the entry of the
+  // first cell i to s_j at the exit of the last cell j.
   return {.first_knot = knots_at(spec, depth.entry(range.first)).lower,
           .last_knot = knots_at(spec, depth.exit(range.last)).upper,
           .embedding = range.first == 1,
           .head = range.last == depth.cells};
 }
 
-void require_marchable(const ModelSpec& spec, DepthCells depth, double speed) {
+void require_marchable(const ModelSpec& spec, const DepthCells& depth, double speed) {
   if (!(speed > 0)) throw BadInput("equation.c must be > 0 to march through depth");
-  const auto cells = "mesh.cells = " + std::to_string(depth.cells);
-  const auto layers = "mesh.layers = " + std::to_string(depth.layers);
-  if (spec.variation == DepthVariation::constant && depth.cells % depth.layers != 0)
-    throw BadInput(cells + ": must be a multiple of " + layers + " when every layer has weights of its own");
+  if (spec.variation == DepthVariation::constant)
+    static_cast<void>(depth.layer_rows("when every layer has weights of its own"));
   // These models are defined for h/c = 1 only (docs/model.md, section 2).
-  const bool step_is_one = depth.spacing() / speed == 1;
+  const bool step_is_one = depth.equal() && depth.length(1) / speed == 1;
   if ((spec.norm == Norm::post || !spec.residual) && !step_is_one)
-    throw BadInput(cells + ": depth.norm = post and depth.residual = false need one cell per layer (" +
-                   layers + ") and equation.c = 1");
+    throw BadInput("mesh.cells = " + std::to_string(depth.cells) +
+                   ": depth.norm = post and depth.residual = false need one cell per layer (mesh.layers = " +
+                   std::to_string(depth.layers) + ") and equation.c = 1");
 }
 
-Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range)
+Backpropagation::Backpropagation(DepthModel& model, const DepthCells& depth, double speed, DepthRange range)
     : model_(model),
       depth_(depth),
       range_(range),
@@ -38,8 +37,8 @@ Backpropagation::Backpropagation(DepthModel& model, DepthCells depth, double spe
       states_(range.count()),
       tapes_(range.count()),
       next_(model.context().size()) {
-  require_marchable(model.spec(), depth, speed);
-  // The weights of cell i are those at its entry, s = (i - 1) h, as in `shift`; they are interpolated once.
+  require_marchable(model.spec(), depth_, speed);
+  // The weights of cell i are those at its entry, s_{i-1}, as in `shift`; they are interpolated once.
   std::vector<DepthPoint> points;
   for (int cell = range.first; cell <= range.last; ++cell) points.push_back(depth_.entry(cell));
   model_.prepare(points);

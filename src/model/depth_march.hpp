@@ -23,17 +23,17 @@ struct DepthRange {
   int count() const { return last - first + 1; }
 };
 /// The range of all cells of a depth.
-inline DepthRange all_cells(DepthCells depth) {
+inline DepthRange all_cells(const DepthCells& depth) {
   return {1, depth.cells};
 }
 
 /// The parameters that a march through these cells needs: embedding and head at the ends of the depth, and
 /// all knots between which the cells lie.
-ParameterShare share_of(const ModelSpec& spec, DepthCells depth, DepthRange range);
+ParameterShare share_of(const ModelSpec& spec, const DepthCells& depth, DepthRange range);
 
 /// Throws BadInput for speed <= 0, cells that are not a multiple of the layers with constant weights, and
 /// norm post or residual off with h/c != 1.
-void require_marchable(const ModelSpec& spec, DepthCells depth, double speed);
+void require_marchable(const ModelSpec& spec, const DepthCells& depth, double speed);
 
 /// Called with row i of the march, u_i (one slab, valid during the call); row 0 is the embedded input.
 using RowVisitor = std::function<void(int row, const double* u)>;
@@ -52,7 +52,7 @@ class DepthMarch {
   virtual ~DepthMarch() = default;
   /// The model that it marches with (borrowed), and the depth cells of that model.
   virtual DepthModel& model() const = 0;
-  virtual DepthCells depth() const = 0;
+  virtual const DepthCells& depth() const = 0;
   /// The cells i .. j that this march goes through.
   virtual DepthRange range() const = 0;
 
@@ -85,13 +85,13 @@ class Backpropagation final : public DepthMarch {
  public:
   /// `model` is borrowed. Throws BadInput for speed <= 0, M not a multiple of S with constant weights, and
   /// norm post or residual off with h != 1.
-  Backpropagation(DepthModel& model, DepthCells depth, double speed)
+  Backpropagation(DepthModel& model, const DepthCells& depth, double speed)
       : Backpropagation(model, depth, speed, all_cells(depth)) {}
   /// A march through the cells of `range` only.
-  Backpropagation(DepthModel& model, DepthCells depth, double speed, DepthRange range);
+  Backpropagation(DepthModel& model, const DepthCells& depth, double speed, DepthRange range);
 
   DepthModel& model() const override { return model_; }
-  DepthCells depth() const override { return depth_; }
+  const DepthCells& depth() const override { return depth_; }
   DepthRange range() const override { return range_; }
   void forward(double* u, Keep keep, const RowVisitor& row) override;
   void backward(double* u_bar, std::span<double> gradient, const RowAdjoint& row) override;

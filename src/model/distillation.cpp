@@ -184,13 +184,13 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
 }
 
 Distillation::Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
-                           DepthCells depth, Weights weights, DepthRange cells)
+                           const DepthCells& depth, Weights weights, DepthRange cells)
     : teacher_(teacher),
       context_(context),
       depth_(depth),
       weights_(weights),
-      cells_per_layer_(depth.cells / depth.layers),
-      last_layer_(std::min(depth.layers, (cells.last - 1) / std::max(1, cells_per_layer_) + 1)),
+      layer_rows_(depth.layer_rows("with distill.teacher")),
+      last_layer_(depth.entry(cells.last).layer),
       student_(student) {
   const auto &mine = student.spec, &theirs = teacher.spec();
   const auto same = [](const char* key, int student_has, int teacher_has) {
@@ -200,9 +200,6 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
   };
   same("mesh.layers", depth.layers, theirs.layers);
   if (weights.hidden > 0) same("model.width", mine.width, theirs.width);
-  if (depth.cells % depth.layers != 0)
-    throw BadInput(
-        "distill.teacher: mesh.cells must be a multiple of mesh.layers, so that cells end where layers do");
   if (weights.attention == 0) return;
   same("attention.heads", mine.attention.heads, theirs.attention.heads);
   if (mine.order == SubLayerOrder::macaron)
@@ -219,8 +216,7 @@ Distillation::~Distillation() = default;
 
 double Distillation::add(int row, const Batch& batch, const double* u, double* u_bar,
                          std::span<double> gradient) {
-  // Row l M/S is the end of layer l and the entry of layer l + 1.
-  const int layer = row / cells_per_layer_;
+  const int layer = layer_ending_at(row, layer_rows_);
   double value = 0;
   if (weights_.hidden > 0 && layer > 0) value += add_hidden(layer, batch, u, u_bar);
   if (match_ && layer < depth_.layers) value += add_attention(layer + 1, batch, u, u_bar, gradient);

@@ -56,10 +56,10 @@ class Distillation final : public DepthLoss {
   /// All objects are borrowed; `cells` are those of the stage, whose states are compared. Throws BadInput for
   /// a teacher of another number of layers, width (hidden) or heads (attention), for cells that do not end
   /// where layers do, and for order macaron (attention).
-  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, const DepthCells& depth,
                Weights weights, DepthRange cells);
   /// The distillation of a model that is not cut into stages.
-  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, DepthCells depth,
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, const DepthCells& depth,
                Weights weights)
       : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
   ~Distillation() override;
@@ -68,7 +68,7 @@ class Distillation final : public DepthLoss {
     teacher_.observe(batch, weights_.attention > 0, last_layer_);
     student_.refresh();
   }
-  bool looks_at(int row) const override { return row % cells_per_layer_ == 0; }
+  bool looks_at(int row) const override { return layer_ending_at(row, layer_rows_) >= 0; }
   double add(int row, const Batch& batch, const double* u, double* u_bar,
              std::span<double> gradient) override;
 
@@ -80,7 +80,8 @@ class Distillation final : public DepthLoss {
   const SlabContext& context_;
   DepthCells depth_;
   Weights weights_;
-  int cells_per_layer_, last_layer_;  // last_layer_: the teacher's last layer that is compared
+  std::vector<int> layer_rows_;
+  int last_layer_;  // the teacher's last layer that is compared
   DepthWeights<double> student_;
   std::unique_ptr<AttentionMatch> match_;  // null without attention
 };

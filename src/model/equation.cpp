@@ -11,7 +11,7 @@
 
 namespace fluxformer {
 
-LayerTerm::LayerTerm(DepthModel& model, DepthCells depth, double speed)
+LayerTerm::LayerTerm(DepthModel& model, const DepthCells& depth, double speed)
     : model_(model), depth_(depth), speed_(speed) {
   if (!(speed > 0)) throw BadInput("equation.c must be > 0 for depth.scheme = shift");
 }
@@ -58,8 +58,8 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
 }
 
 std::optional<StepLimit> LayerTerm::step_limit() const {
-  // Each row relaxes to G_i(u_{i-1}) at the rate c/h.
-  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.spacing(), "c dt/h"};
+  // Each row relaxes to G_i(u_{i-1}) at the rate c/h_i.
+  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.shortest(), depth_.equal() ? "c dt/h" : "c dt/(least h_i)"};
 }
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
@@ -113,9 +113,14 @@ std::string_view attention_text(const ModelSpec& spec) {
              : "A: self-attention over the tokens";
 }
 
+/// "kappa = 0.1", or "kappa = 0.1 .. 0.3".
+std::string range_text(const std::string& symbol, double from, double to) {
+  const auto least = value_text(symbol, from), largest = value_text(symbol, to);
+  return least == largest ? least : least + " .. " + largest.substr(symbol.size() + std::string(" = ").size());
+}
+
 std::string kappa_text(const EquationCoefficients& of) {
-  const auto least = value_text("kappa", of.least_kappa), largest = value_text("kappa", of.largest_kappa);
-  return least == largest ? least : least + " .. " + largest.substr(std::string("kappa = ").size());
+  return range_text("kappa", of.least_kappa, of.largest_kappa);
 }
 
 /// The text on the normalisation of the input of attention and reaction (pre) or of the state after each
@@ -195,8 +200,9 @@ TermText LayerTerm::text() const {
   const auto& spec = model_.spec();
   const auto of = model_.coefficients();
   const bool diffusion = of.largest_kappa > 0;
-  TermText text{"(c/h)(G_i(u_{i-1}; h/c) - u_i)",
-                {value_text("c", speed_), value_text("h", depth_.spacing())},
+  const std::string h = depth_.equal() ? "h" : "h_i";
+  TermText text{"(c/" + h + ")(G_i(u_{i-1}; " + h + "/c) - u_i)",
+                {value_text("c", speed_), range_text(h, depth_.shortest(), depth_.longest())},
                 {layer_map_text(spec, diffusion)}};
   if (diffusion) {
     text.values.push_back(kappa_text(of));
@@ -239,8 +245,8 @@ template <class... Parts>
 
 Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model), spec_(spec) {
   check_combination();
-  const auto depth = spec_.depth;
-  const double h = depth.spacing();
+  const auto& depth = spec_.depth;
+  const double h = depth.length(1);  // of all cells, but for shift
   // docs/model.md, section 3: shift is the one term (c/h)(G_i(u_{i-1}; h/c) - u_i). upwind and upwind2 have
   // one for the transport and one for each part of F_i(u_i) = kappa Lap u_i + alpha A_i(u_i) + rho R_i(u_i).
   if (spec_.scheme == DepthScheme::shift) {
@@ -275,13 +281,15 @@ void Equation::append(std::unique_ptr<Term> term) {
 void Equation::check_combination() const {
   const auto& model = model_.spec();
   const int s = spec_.depth.layers, m = spec_.depth.cells;
-  const double h = spec_.depth.spacing(), c = spec_.speed;
-  if (model.variation == DepthVariation::constant && m % s != 0)
-    refuse("mesh.cells = ", m, ": must be a multiple of mesh.layers = ", s,
-           " when every layer has weights of its own (depth.weights = constant)");
+  const double h = spec_.depth.longest(), c = spec_.speed;
+  if (model.variation == DepthVariation::constant)
+    static_cast<void>(
+        spec_.depth.layer_rows("when every layer has weights of its own (depth.weights = constant)"));
+  if (!spec_.depth.equal() && (spec_.scheme != DepthScheme::shift || spec_.epsilon > 0))
+    refuse("mesh.edges: cells of unequal length need depth.scheme = shift and equation.epsilon = 0");
   if (spec_.scheme == DepthScheme::shift) {
     if (!(c > 0)) refuse("equation.c = ", c, ": must be > 0 for depth.scheme = shift");
-    const bool unit_step = std::abs(h / c - 1) < round_off;
+    const bool unit_step = std::abs(h / c - 1) < round_off && spec_.depth.equal();
     if (!unit_step && (model.norm == Norm::post || !model.residual))
       refuse(
           "depth.norm = post and depth.residual = off need a depth step h/c = 1 (mesh.cells = mesh.layers, "
@@ -292,6 +300,9 @@ void Equation::check_combination() const {
     // The layer map takes an Euler step of length h/c through depth, whatever dt is: kappa (h/c) axes <= 1/2.
     const double number = model_.largest_kappa() * h / c * axes;
     if (number > 0.5 * (1 + round_off)) {
+      if (!spec_.depth.equal())
+        refuse("equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
+               "kappa (h/c) ", axes, " = ", number, " > 1/2 in the longest cell of mesh.edges, h = ", h);
       // With h = S/M the condition is M >= 2 kappa (S/c) axes; constant weights need a multiple of S.
       const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
       const double multiple = model.variation == DepthVariation::constant ? s : 1;

@@ -21,7 +21,7 @@ namespace fluxformer {
 class LayerTerm final : public Term {
  public:
   /// `model` is borrowed. Throws BadInput for c <= 0.
-  LayerTerm(DepthModel& model, DepthCells depth, double speed);
+  LayerTerm(DepthModel& model, const DepthCells& depth, double speed);
   void add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) override;
   void add_tangent(const Column<const double>& u, const Column<const double>& v, CellRange cells,
                    const Column<double>& out) override;
@@ -57,7 +57,7 @@ class FieldTerm : public Term {
 
  protected:
   /// `part` is the part of F_s that this term adds.
-  FieldTerm(DepthModel& model, DepthCells depth, FieldTermKind part)
+  FieldTerm(DepthModel& model, const DepthCells& depth, FieldTermKind part)
       : model_(model), depth_(depth), part_(part) {}
   DepthPoint point(int cell) const { return depth_.exit(cell); }
   DepthModel& model_;
@@ -71,7 +71,7 @@ class FieldTerm : public Term {
 class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
  public:
   /// `model` is borrowed; the term acts on the cells of `depth`.
-  TokenDiffusionTerm(DepthModel& model, DepthCells depth)
+  TokenDiffusionTerm(DepthModel& model, const DepthCells& depth)
       : FieldTerm(model, depth, FieldTermKind::diffusion) {}
   /// The limit at the rate 2 kappa * (token axes), with the largest kappa; no limit for kappa = 0.
   std::optional<StepLimit> step_limit() const override;
@@ -82,14 +82,14 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
 /// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
-  AttentionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::attention) {}
+  AttentionTerm(DepthModel& model, const DepthCells& depth) : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
 };
 
 /// Reaction rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
-  ReactionTerm(DepthModel& model, DepthCells depth) : FieldTerm(model, depth, FieldTermKind::reaction) {}
+  ReactionTerm(DepthModel& model, const DepthCells& depth) : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;
 };
 

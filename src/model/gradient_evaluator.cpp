@@ -93,7 +93,7 @@ Index GradientEvaluator::first_complete(int row) const {
   if (row < pass_.march().range().first) return layout.block_offset(layout.first_knot());
   // Cells up to `row` still add to the knots that they read, the last of which is the upper one at the exit
   // of that cell. The blocks of later knots are complete.
-  const auto depth = pass_.march().depth();
+  const auto& depth = pass_.march().depth();
   const auto last = knots_at(parameters_.spec, depth.exit(row)).upper;
   return layout.block_offset(last + 1);
 }

@@ -18,7 +18,7 @@ struct LossHessian::BatchTape {
   ModelPass pass;
 };
 
-LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
+LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth, double speed,
                          const Loss& loss)
     : parameters_(parameters),
       context_(context),

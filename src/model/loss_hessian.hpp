@@ -28,7 +28,7 @@ class LossHessian {
   /// All objects are borrowed; the lengths of `context` are set to those of each batch. Throws BadInput for a
   /// model that has no second derivative or cannot be marched, std::invalid_argument for a context with
   /// dropout.
-  LossHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
+  LossHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth, double speed,
               const Loss& loss);
   ~LossHessian();
 

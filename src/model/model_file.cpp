@@ -22,6 +22,9 @@ void describe(io::Description& description) {
        ffn,     activation, norm,          norm_eps,   order,   residual,        causal,
        subflow, kernel,     normalisation, iterations, pooling, head_activation, word_head_activation});
   description.variables(
+      group,
+      {{"edges", {"M + 1"}, "layers", "edges of the depth cells of the training; missing: equal cells"}});
+  description.variables(
       "/model/layers/<l>",
       {{"W_Q", {"d", "d"}, "", "query weights; l counts layers (or knots) from 1"},
        {"b_Q", {"d"}, "", "query bias"},
@@ -197,6 +200,17 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   each_attribute(spec, read);
   if (!read.has(model_file::weights) && spec.kind == ModelKind::pde) spec.variation = DepthVariation::linear;
   if (!read.has(model_file::knots)) spec.knots = spec.layers;
+  if (archive.has(model_file::edges)) {
+    try {
+      const auto depth = DepthCells::between(spec.layers, archive.array(model_file::edges).values);
+      if (spec.cells != depth.cells)
+        throw BadInput("has " + std::to_string(depth.cells) + " cells, /model@cells = " +
+                       std::to_string(spec.cells));
+      spec.edges = depth.edges;
+    } catch (const BadInput& e) {
+      throw BadInput(archive.called() + ": " + model_file::edges + ": " + e.what());
+    }
+  }
   spec.attention.layer_norm = spec.norm == Norm::pre;
   spec.own_halves =
       spec.order == SubLayerOrder::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
@@ -256,6 +270,12 @@ void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
   each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
                    archive.attribute(name, value, model_file::group);
                  }});
+  if (spec.edges.empty()) return;
+  const auto count = std::ssize(spec.edges);
+  archive.write_with_digests(
+      model_file::group,
+      {{{"edges", names::anonymous_axes({count}), "layers", "edges of the depth cells of the training"},
+        spec.edges.data()}});
 }
 
 std::uint64_t digest_of(const ModelSpec& spec) {
@@ -263,7 +283,7 @@ std::uint64_t digest_of(const ModelSpec& spec) {
   each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
                    sum += io::digest_of_item(name.name, value);
                  }});
-  return sum;
+  return sum + io::digest_of(spec.edges.data(), std::ssize(spec.edges));
 }
 
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,

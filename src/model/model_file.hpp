@@ -35,6 +35,8 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     head_activation{"head_activation", "none, tanh, relu, gelu_erf or gelu_tanh: behind head/transform_W"},
     word_head_activation{"word_head_activation", "the same behind word_head/transform_W"};
 
+/// The edges of the depth cells of the training; only where these are of unequal length.
+inline constexpr const char* edges = "/model/edges";
 inline constexpr const char* layers_group = "/model/layers";
 /// The group of layer (or knot) `l`, counted from 1.
 std::string layer(int l);
@@ -66,13 +68,13 @@ void describe(io::Description& description);
 
 namespace fluxformer {
 
-/// Writes /model in parts: the attributes, then any arrays of the model, whose `values` rank 0 has (at the
+/// Writes /model in parts: the attributes and the edges of unequal cells, then any arrays of the model, whose `values` rank 0 has (at the
 /// views' offsets; null on other ranks). Collective.
 void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec);
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
                         const double* values);
 
-/// Digest of the attributes of /model (io/digest.hpp). Pure.
+/// Digest of the attributes and edges of /model (io/digest.hpp). Pure.
 std::uint64_t digest_of(const ModelSpec& spec);
 
 /// The sentence of the training that wrote a model file about its convergence in depth; "" if it has none.

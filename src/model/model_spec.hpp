@@ -3,7 +3,9 @@
 // The structure of a model: sizes, depth, order of sub-layers, place of normalisation.
 
 #include <string>
+#include <vector>
 
+#include "model/depth_cells.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/reaction/reaction.hpp"
 
@@ -58,6 +60,7 @@ struct ModelSpec {
   bool kappa_per_channel = false;
   bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
   int cells = 0;        ///< depth cells in training; 0: unknown
+  std::vector<double> edges = {};  ///< depths s_0 .. s_M of their edges; empty: equal cells
   int features = 0;     ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
   int segments = 0;     ///< rows of the segment embedding, for words; 0: none
@@ -70,6 +73,13 @@ struct ModelSpec {
   HeadTransform head_transform = {};  ///< transform in front of the classifier
   WordHead word_head = {};
 
+  /// The cells of the training.
+  DepthCells depth() const { return {layers, cells, edges}; }
+  /// Takes cells and edges of `depth`, of as many layers.
+  void set_depth(const DepthCells& depth) {
+    cells = depth.cells;
+    edges = depth.edges;
+  }
   /// Numbers per input token: features, 1 for a word index, 2 with the index of its segment; 0 without an
   /// embedding.
   int input_size() const { return vocabulary > 0 ? (segments > 0 ? 2 : 1) : features; }
@@ -98,33 +108,5 @@ std::string to_word(E value);
 /// The inverse of `to_word`. Throws BadInput for an unknown word.
 template <class E>
 E from_word(const std::string& word);
-
-/// A depth at which parameters are evaluated: by `layer` (1..S) for constant weights, by `s` for linear ones.
-struct DepthPoint {
-  int layer = 1;
-  double s = 0;
-};
-
-/// The depth cells of a model: cell i of M covers (s_{i-1}, s_i], s_i = i S/M.
-struct DepthCells {
-  int layers = 1;  ///< number of layers S
-  int cells = 1;   ///< number of cells M
-
-  /// The spacing h = S/M of the rows s_i, in layers.
-  double spacing() const { return static_cast<double>(layers) / cells; }
-  /// The length h_i = s_i - s_{i-1} of a cell, in layers.
-  double length(int /*cell*/) const { return spacing(); }
-  /// The depth at the entry s_{i-1} of cell i, where `shift` reads the weights. Its layer is that of the
-  /// cell, floor((i-1)h) + 1 (M is a multiple of S for constant weights).
-  DepthPoint entry(int cell) const { return at(cell, 0); }
-  /// The depth at the exit s_i of cell i, where `upwind` and `upwind2` read the weights. Its layer is that of
-  /// the cell.
-  DepthPoint exit(int cell) const { return at(cell, 1); }
-  /// The depth in between, at this share of the cell.
-  DepthPoint at(int cell, double share) const {
-    return {static_cast<int>(static_cast<long>(cell - 1) * layers / cells) + 1,
-            (cell - 1 + share) * layers / cells};
-  }
-};
 
 }  // namespace fluxformer

@@ -34,7 +34,7 @@ double error(const ProblemSpec& spec, const ManufacturedWaves& waves, EvolveSett
   problem.equation->add(std::make_unique<SourceTerm>(exact, problem.context.size(), 1, spec.mesh.cells));
   Whole slab(problem.context.size()), solution;
   for (int i = 1; i <= spec.mesh.cells; ++i) {
-    exact.solution(i * problem.depth.spacing(), slab.data());
+    exact.solution(problem.depth.depth(i), slab.data());
     solution.insert(solution.end(), slab.begin(), slab.end());
   }
   settings.steady_tolerance = 1e-9;

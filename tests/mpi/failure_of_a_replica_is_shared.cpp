@@ -26,7 +26,7 @@ class Failing final : public DepthMarch {
   int at = never;
 
   DepthModel& model() const override { return inner_.model(); }
-  DepthCells depth() const override { return inner_.depth(); }
+  const DepthCells& depth() const override { return inner_.depth(); }
   DepthRange range() const override { return inner_.range(); }
   void forward(double* u, Keep keep, const RowVisitor& row) override {
     if (at == on_the_way_up) throw NumericalFailure("no way up");

@@ -36,7 +36,7 @@ class Failing final : public DepthMarch {
   Failing(std::unique_ptr<DepthMarch> inner, const int& at, int& after)
       : inner_(std::move(inner)), at_(at), after_(after) {}
   DepthModel& model() const override { return inner_->model(); }
-  DepthCells depth() const override { return inner_->depth(); }
+  const DepthCells& depth() const override { return inner_->depth(); }
   DepthRange range() const override { return inner_->range(); }
   void forward(double* u, Keep keep, const RowVisitor& row) override {
     if (at_ == up && after_-- == 0) throw NumericalFailure("no way up");

@@ -41,7 +41,7 @@ struct Shared {
   Shared(MPI_Comm comm, int at_a_time, std::uint64_t seed = 3)
       : line(token_line(MPI_COMM_SELF, data())),
         samples(comm, line, data(), all_of(data()), at_a_time),
-        probe(model(seed), line, at_a_time, layers, Precision::float64) {}
+        probe(on_cells(model(seed), layers), line, at_a_time, Precision::float64) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 

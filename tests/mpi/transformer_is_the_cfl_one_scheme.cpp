@@ -27,7 +27,7 @@ Whole forward_pass(Problem& problem, const Whole& inflow) {
   Whole rows;
   for (int cell = 1; cell <= problem.depth.cells; ++cell) {
     problem.model->increment(problem.depth.entry(cell),
-                             problem.depth.spacing() / problem.equation->spec().speed, u.data(),
+                             problem.depth.length(1) / problem.equation->spec().speed, u.data(),
                              increment.data());
     u = plus(u, 1, increment);
     const auto row = problem.whole(u.data());
@@ -44,7 +44,7 @@ void expect_the_cfl_one_scheme(const ProblemSpec& spec, const std::string& what)
   auto start = random_vector(problem.whole_size(), 6, 5 * size);
   for (double& u : start) u = std::clamp(u, -10 * size, 10 * size);
 
-  const double dt = problem.depth.spacing() / spec.speed;
+  const double dt = problem.depth.length(1) / spec.speed;
   EvolveSettings settings;
   settings.method = "euler";
   settings.dt = dt;

@@ -25,6 +25,11 @@ MeshSpec small_mesh(int cells) {
   return {.cells = cells, .tokens_x = 4, .tokens_y = 3, .samples = 2, .width = 6};
 }
 
+Parameters on_cells(Parameters parameters, int cells) {
+  parameters.spec.set_depth({parameters.spec.layers, cells});
+  return parameters;
+}
+
 Parameters random_parameters(const ProblemSpec& spec) {
   Parameters p(spec.model);
   initialise_standard(p, spec.seed, spec.kappa, spec.alpha, spec.rho);

@@ -39,6 +39,8 @@ MeshSpec small_mesh(int cells);
 
 /// Standard initialisation, then every bias and gain is perturbed, so that none is exactly zero or one.
 Parameters random_parameters(const ProblemSpec& spec);
+/// The parameters of a model that was trained on so many equal cells.
+Parameters on_cells(Parameters parameters, int cells);
 
 class Problem {
  public:

@@ -25,10 +25,9 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
   const auto& spec = equation.spec();
   const Index samples = context.samples, heads = model.spec().attention.heads, local = line.block().count(),
               n = line.tokens();
-  // `shift` applies the layer map G_i(.; h/c), with linear weights at (i - 1) h, to the cell upstream. The
-  // upwind schemes take the cell itself, with those at i h, and the step 0 (docs/model.md, 3).
+  // `shift` applies the layer map G_i(.; h_i/c), with linear weights at s_{i-1}, to the cell upstream. The
+  // upwind schemes take the cell itself, with those at s_i, and the step 0 (docs/model.md, 3).
   const bool shift = spec.scheme == DepthScheme::shift;
-  const double h = shift ? spec.depth.spacing() / spec.speed : 0.0;
   DepthGhosts ghosts(mesh, 1, 0);
   ghosts.set_inflow(inflow_slab.data());
   ghosts.begin(u);
@@ -39,7 +38,8 @@ void for_attention_rows(const Mesh& mesh, const Equation& equation, Vec u,
     const int cell = mesh.first_cell() + i, below = i - (shift ? 1 : 0);
     const double* const seen = below < 0 ? ghosts.below(0) : state.values + below * context.size();
     const auto point = shift ? spec.depth.entry(cell) : spec.depth.exit(cell);
-    model.attention(point, h, seen, nullptr, k.data());
+    const double step = shift ? spec.depth.length(cell) / spec.speed : 0.0;
+    model.attention(point, step, seen, nullptr, k.data());
     for (Index r = 0; r < samples * heads * local; ++r)  // k is [sample][head][query of this rank][key]
       row(cell - 1, r / (local * heads), r / local % heads, line.global_index(line.rank(), r % local),
           k.data() + r * n);

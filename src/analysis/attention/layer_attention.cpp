@@ -5,21 +5,20 @@
 
 namespace fluxformer::attention {
 
-LayerAttention::LayerAttention(ModelProbe& probe) : probe_(probe), entries_(probe.spec().layers) {
-  probe.entry_of_layer(1);  // throws unless cells end where layers do
-}
+LayerAttention::LayerAttention(ModelProbe& probe)
+    : probe_(probe), rows_(probe.layer_rows()), entries_(probe.spec().layers) {}
 
 void LayerAttention::show(const Batch& batch) {
   probe_.embed(batch, u_);
   probe_.forward(u_, Keep::nothing, [&](int row, const double* u) {
     // Attention of layer l acts on the state at which the layer begins.
-    for (int l = 1; l <= layers(); ++l)
-      if (probe_.entry_of_layer(l) == row) entries_[l - 1].assign(u, u + u_.size());
+    const int before = layer_ending_at(row, rows_);
+    if (before >= 0 && before < layers()) entries_[before].assign(u, u + u_.size());
   });
 }
 
 const std::vector<double>& LayerAttention::of_layer(int l) {
-  probe_.attention(probe_.entry_of_layer(l), entries_[l - 1].data(), k_);
+  probe_.attention(rows_[l - 1], entries_[l - 1].data(), k_);
   return k_;
 }
 

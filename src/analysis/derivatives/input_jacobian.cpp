@@ -49,10 +49,10 @@ struct SquareSums {
 
 }  // namespace
 
-InputJacobian::InputJacobian(const Parameters& parameters, const TokenLine& line, int cells, int columns)
+InputJacobian::InputJacobian(const Parameters& parameters, const TokenLine& line, int columns)
     : context_{&line, columns, parameters.spec.width, {{}, parameters.spec.causal, {}}, nullptr},
       model_(make_depth_model(parameters, context_, Precision::float64)),
-      march_(*model_, {parameters.spec.layers, cells}, 1) {
+      march_(*model_, parameters.spec.depth(), 1) {
   need_whole_line(line, "Jacobians by token");
 }
 

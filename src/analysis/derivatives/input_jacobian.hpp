@@ -44,7 +44,7 @@ class InputJacobian {
   /// Parameters and line are borrowed; the line belongs to this rank alone. Memory: what back-propagation
   /// keeps for a batch of `columns` samples. Throws BadInput for depth cells that the model cannot be marched
   /// on, and for a line over more than one rank.
-  InputJacobian(const Parameters& parameters, const TokenLine& line, int cells, int columns);
+  InputJacobian(const Parameters& parameters, const TokenLine& line, int columns);
 
   /// Norms by row 0 .. M at the embedded input u_0 of a sample, [token][channel], of which the first `length`
   /// tokens are real. `key` is that of the sample and keys its random directions. Throws

@@ -47,9 +47,10 @@ enum Column : Index { largest, largest_error, smallest, smallest_error, per_laye
 
 LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& parameters,
                                const JacobianPlan& plan) {
-  ModelProbe probe(parameters, samples.line(), samples.capacity(), parameters.spec.cells, plan.precision);
+  ModelProbe probe(parameters, samples.line(), samples.capacity(), plan.precision);
   ProbeJacobian jacobian(probe);
-  const int layers = probe.spec().layers, cells = probe.cells(), cells_of_layer = cells / layers;
+  const int layers = probe.spec().layers, cells = probe.cells();
+  const auto layer_rows = probe.layer_rows();
   const Index exponents = plan.exponents;
   const RandomStream stretched(plan.seed, "singular vectors"), followed(plan.seed, "tangent vectors");
   const Index values = layers * per_layer;  // number of columns before those of the exponents
@@ -63,7 +64,7 @@ LayerJacobians layer_jacobians(const SampleSet& samples, const Parameters& param
     std::vector<long> members(batch.key.size());
     std::ranges::transform(batch.key, members.begin(), [&](long key) { return samples.member(key); });
     for (int l = 0; l < layers; ++l) {
-      const int entry = probe.entry_of_layer(l + 1), exit = entry + cells_of_layer;
+      const int entry = layer_rows[l], exit = layer_rows[l + 1];
       // Extreme singular values of du(l+1)/du(l), the product over the cells of one layer (docs/model.md, 8)
       const auto ranges = singular_ranges(probe.counted(), jacobian.derivative(entry, exit),
                                           jacobian.transposed(entry, exit), plan.steps, stretched, members);

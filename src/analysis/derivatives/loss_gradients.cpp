@@ -69,10 +69,11 @@ void put_norms(const Batch& batch, const SlabContext& context, int i, const doub
 }
 
 /// Columns of a table at which layers end.
-std::vector<double> at_ends_of_layers(const std::vector<double>& table, Index rows, Index cells_of_layer) {
+std::vector<double> at_ends_of_layers(const std::vector<double>& table, Index rows,
+                                      const std::vector<int>& layer_rows) {
   std::vector<double> some;
   for (Index at = 0; at < std::ssize(table); ++at)
-    if (at % rows % cells_of_layer == 0) some.push_back(table[at]);
+    if (layer_ending_at(static_cast<int>(at % rows), layer_rows) >= 0) some.push_back(table[at]);
   return some;
 }
 
@@ -88,8 +89,8 @@ std::vector<double> root_mean_squares(const std::vector<double>& table, Index co
 
 LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const auto& parameters = probe.parameters();
-  const int layers = probe.spec().layers, cells_of_layer = probe.cells() / layers,
-            classes = probe.spec().classes, rows = probe.depths();
+  const int layers = probe.spec().layers, classes = probe.spec().classes, rows = probe.depths();
+  const auto layer_rows = probe.layer_rows();
   GradientAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
   std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);
@@ -111,7 +112,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
     probe.adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
       all.add(row, bar);
       put_norms(batch, probe.counted(), row, bar, slopes);
-      if (row % cells_of_layer == 0) ends.add(row / cells_of_layer, bar);
+      if (const int layer = layer_ending_at(row, layer_rows); layer >= 0) ends.add(layer, bar);
     });
     probe.embed_adjoint(batch, u_bar, flat);
     double* const total = sum.local();
@@ -125,8 +126,8 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
                       .by_layer = ends.result(),
                       .parameters = sum.total(),
                       .size = root_mean_squares(sizes, rows),
-                      .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, cells_of_layer),
-                      .size_by_sample = at_ends_of_layers(sizes, rows, cells_of_layer)};
+                      .norm_by_sample = at_ends_of_layers(slopes.numbers(), rows, layer_rows),
+                      .size_by_sample = at_ends_of_layers(sizes, rows, layer_rows)};
   for (double& g : found.parameters) g /= samples.size();
   return found;
 }

@@ -8,7 +8,7 @@
 
 namespace fluxformer::hessian {
 
-TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& context, DepthCells depth,
+TrainingHessian::TrainingHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth,
                                  double speed, const SampleSet& samples, const Objective& objective)
     : parameters_(parameters),
       comm_(samples.comm()),

@@ -34,7 +34,7 @@ class TrainingHessian {
  public:
   /// All arguments but `objective` are borrowed; `context` is on the token line of the samples and has room
   /// for a batch of them. Throws BadInput (agreed) as LossHessian and Trainable do.
-  TrainingHessian(const Parameters& parameters, SlabContext& context, DepthCells depth, double speed,
+  TrainingHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth, double speed,
                   const SampleSet& samples, const Objective& objective);
 
   /// Loss, without penalty, and share of correct samples.

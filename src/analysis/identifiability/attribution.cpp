@@ -251,7 +251,7 @@ class Attributor {
         plan_(plan),
         heads_(probe),
         blank_out_(blanked, blank),
-        jacobian_(probe.parameters(), *probe.counted().line, probe.cells(), plan.columns),
+        jacobian_(probe.parameters(), *probe.counted().line, plan.columns),
         lattice_(lattice_of(samples.line(), probe.spec())),
         tokens_(samples.line().tokens()),
         contributions(samples.size(), probe.depths(), samples.line().tokens()),
@@ -265,6 +265,12 @@ class Attributor {
   static TokenLattice lattice_of(const TokenLine& line, const ModelSpec& spec) {
     const int leading = spec.class_token ? 1 : 0;
     return {.rows = line.tokens_y(), .columns = line.tokens_x() - leading, .leading = leading};
+  }
+  /// The lengths h_i of all cells.
+  static std::vector<double> steps_of(const ModelProbe& probe) {
+    std::vector<double> steps;
+    for (int row = 0; row < probe.cells(); ++row) steps.push_back(probe.step(row));
+    return steps;
   }
   /// Heads of the cells at which layers begin, and attention of all cells.
   struct OneSample {
@@ -283,7 +289,8 @@ class Attributor {
   derivatives::InputJacobian jacobian_;
   TokenLattice lattice_;
   Index tokens_;
-  int cells_per_layer_ = probe_.cells() / probe_.spec().layers;
+  std::vector<int> layer_rows_ = probe_.layer_rows();
+  std::vector<double> steps_ = steps_of(probe_);
 
  public:
   ContributionAccumulator contributions;
@@ -302,7 +309,7 @@ void Attributor::add(const Batch& batch) {
     for_each_sample(batch, [&](std::size_t b, std::size_t) {
       auto heads = heads_.of_sample(b);
       all[b].attention.push_back(raw_attention(heads));
-      if (cell % cells_per_layer_ == 0) all[b].heads.push_back(std::move(heads));
+      if (layer_ending_at(cell, layer_rows_) >= 0) all[b].heads.push_back(std::move(heads));
     });
   }
   std::vector<double> u;
@@ -341,16 +348,16 @@ void Attributor::add_sample(const Batch& batch, std::size_t b, std::size_t place
 
   const auto outputs = output_tokens(probe_.spec(), n);
   // Accounts at the end of layer l: cells up to `end` count for rollout, flow and contributions.
-  const auto rolled = rollout(of.attention, probe_.step());
+  const auto rolled = rollout(of.attention, steps_);
   for (Index l = 0; l < std::ssize(heads); ++l) {
     Matrix effective = Matrix::Zero(n, n), flow;
     // Mean over the heads of |A_eff|: its entries have either sign.
     for (const auto& head : heads[l])
       effective += effective_attention(head, EffectivePart::linear).cwiseAbs() / heads[l].size();
-    const Index first_cell = l * cells_per_layer_, end = first_cell + cells_per_layer_;
+    const Index first_cell = layer_rows_[l], end = layer_rows_[l + 1];
     if (plan_.flow_outputs > 0)
       flow = flow_shares(attention_flow({of.attention.begin(), of.attention.begin() + end},
-                                        some_of(outputs, plan_.flow_outputs), probe_.step()));
+                                        some_of(outputs, plan_.flow_outputs), steps_));
     // All accounts have output tokens in rows and input tokens in columns, so that c is transposed.
     compare({of.attention[first_cell], effective, norm_based_attention(heads[l]), rolled[end - 1], flow,
              c[end].transpose()},

@@ -39,11 +39,20 @@ Matrix with_residual(const Matrix& attention, double step) {
   return mixed;
 }
 
-std::vector<Matrix> rollout(const std::vector<Matrix>& attention, double step) {
+namespace {
+
+/// h_l of the layer at this place.
+double step_of(std::span<const double> steps, std::size_t place) {
+  return steps.empty() ? 1 : steps[place];
+}
+
+}  // namespace
+
+std::vector<Matrix> rollout(const std::vector<Matrix>& attention, std::span<const double> steps) {
   std::vector<Matrix> layers;
   for (const auto& a : attention) {
-    const Matrix mixed = with_residual(a, step);
-    // R_l = (h A_l + I)/(1 + h) R_{l-1}
+    const Matrix mixed = with_residual(a, step_of(steps, layers.size()));
+    // R_l = (h_l A_l + I)/(1 + h_l) R_{l-1}
     layers.push_back(layers.empty() ? mixed : Matrix(mixed * layers.back()));
   }
   return layers;
@@ -192,22 +201,23 @@ class FlowGraph {
   std::vector<Traits::edge_descriptor> from_source_, to_sink_;
 };
 
-std::vector<Matrix> capacities_of(const std::vector<Matrix>& attention, double step) {
+std::vector<Matrix> capacities_of(const std::vector<Matrix>& attention, std::span<const double> steps) {
   if (attention.empty()) throw BadInput("attention flow needs at least one layer");
   std::vector<Matrix> capacity;
   for (const auto& a : attention) {
     if (a.rows() != attention.front().rows() || a.cols() != a.rows())
       throw BadInput("attention flow needs square matrices of one size");
     if (!(a.array() >= 0).all()) throw BadInput("attention flow needs weights that are not negative");
-    capacity.push_back(with_residual(a, step));
+    capacity.push_back(with_residual(a, step_of(steps, capacity.size())));
   }
   return capacity;
 }
 
 }  // namespace
 
-Matrix attention_flow(const std::vector<Matrix>& attention, std::span<const int> outputs, double step) {
-  const auto capacity = capacities_of(attention, step);
+Matrix attention_flow(const std::vector<Matrix>& attention, std::span<const int> outputs,
+                      std::span<const double> steps) {
+  const auto capacity = capacities_of(attention, steps);
   const Index n = capacity.front().rows();
   for (const int j : outputs)
     if (j < 0 || j >= n)

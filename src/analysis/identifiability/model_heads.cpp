@@ -24,7 +24,7 @@ ModelHeads::ModelHeads(ModelProbe& probe)
   if (attention.kernel != Kernel::dot || attention.normalisation != Normalisation::softmax)
     throw BadInput("attention.kernel = " + to_word(attention.kernel) + ", attention.normalisation = " +
                    to_word(attention.normalisation) + ": its weights are analysed for dot and softmax only");
-  probe.entry_of_layer(1);  // throws
+  probe.layer_rows();  // throws
   need_whole_line(*probe.counted().line, "attention heads");
 }
 

@@ -216,7 +216,8 @@ std::vector<double> token_norms(const SlabContext& context, const double* u, int
 }
 
 ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index examples) {
-  const int layers = probe.spec().layers, per_layer = probe.cells() / layers, layer_ends = layers + 1;
+  const auto layer_rows = probe.layer_rows();
+  const int layer_ends = probe.spec().layers + 1;
   const Index tokens = samples.line().tokens();
   StateAccumulator all(probe.depths(), probe.counted()), ends(layer_ends, probe.counted());
   Sums correct(1);
@@ -231,17 +232,18 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index ex
         if (place >= examples) return;
         std::ranges::copy(token_norms(probe.counted(), state, b), shown.row(place) + row * tokens);
       });
-      if (row % per_layer != 0) return;
+      const int layer = layer_ending_at(row, layer_rows);
+      if (layer < 0) return;
       // `first` is u_0, and `before` the state at the end of the layer before this one.
       if (row == 0) first.assign(state, state + u.size());
-      ends.add(row / per_layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
+      ends.add(layer, state, row == 0 ? nullptr : before.data(), row == 0 ? nullptr : first.data());
       before.assign(state, state + u.size());
       for_each_sample(batch, [&](Index b, Index place) {
         const auto one = sample_of(probe.counted(), state, b);
         const auto embedded = sample_of(probe.counted(), first.data(), b);
         // |u| / sqrt(N) of the N numbers of a sample, and 1 - cos(u, u_0)
-        norms.row(place)[row / per_layer] = one.norm() / std::sqrt(one.size());
-        drifts.row(place)[row / per_layer] = drift_of(one, embedded);
+        norms.row(place)[layer] = one.norm() / std::sqrt(one.size());
+        drifts.row(place)[layer] = drift_of(one, embedded);
       });
     });
     const int classes = probe.spec().classes;

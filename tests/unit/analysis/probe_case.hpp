@@ -30,6 +30,7 @@ inline Parameters probe_parameters(const ProbeSpec& spec) {
   model.vocabulary = spec.vocabulary;
   model.tokens = spec.tokens_x * spec.tokens_y;
   model.classes = spec.classes;
+  model.cells = spec.cells;
   return random_parameters({.model = model, .kappa = spec.kappa, .alpha = spec.alpha, .rho = spec.rho});
 }
 
@@ -38,7 +39,7 @@ struct ProbeCase {
   ProbeCase(const ProbeSpec& spec, int samples)
       : tokens(spec.tokens_x * spec.tokens_y),
         line(TokenLine::even(MPI_COMM_SELF, spec.tokens_x, spec.tokens_y)),
-        probe(probe_parameters(spec), line, samples, spec.cells, Precision::float64) {}
+        probe(probe_parameters(spec), line, samples, Precision::float64) {}
   ProbeCase(const ProbeCase&) = delete;
   ProbeCase& operator=(const ProbeCase&) = delete;
 

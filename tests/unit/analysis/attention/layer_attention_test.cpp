@@ -53,7 +53,7 @@ struct Compared {
   ModelProbe probe(double value) const {
     auto parameters = probe_parameters({.tokens_x = 5, .tokens_y = 1});
     for (auto& w : parameters.view("layers/1/W_Q")) w *= value;
-    return {parameters, line, 3, 2, Precision::float64};
+    return {parameters, line, 3, Precision::float64};
   }
   SampleSet samples() const { return {MPI_COMM_SELF, line, data, all_of(data), 3}; }
 

@@ -13,6 +13,7 @@
 #include "analysis/derivatives/layer_jacobians.hpp"
 #include "analysis/derivatives/loss_gradients.hpp"
 #include "model/initialise.hpp"
+#include "tests/support/small_problem.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -34,7 +35,7 @@ double gain(int k, double a) {
 struct Diffusion {
   Diffusion(double a, int layers, int samples)
       : line(TokenLine::even(MPI_COMM_SELF, n, 1)),
-        probe(parameters(a, layers), line, samples, layers, Precision::float64),
+        probe(test::on_cells(parameters(a, layers), layers), line, samples, Precision::float64),
         jacobian(probe) {}
 
   static Parameters parameters(double a, int layers) {
@@ -169,12 +170,12 @@ TEST(PureAttention, with_values_of_one_grows_no_faster_than_exp_t) {
   for (const double query_key : {0.0, 1.0, 3.0}) {
     Parameters p(spec);
     initialise_scaled_identity(p, query_key, 1);
-    ModelProbe probe(p, line, 1, cells, Precision::float64);
+    ModelProbe probe(test::on_cells(p, cells), line, 1, Precision::float64);
     auto u = test::random_vector(tokens * 5, 6, 1, 0.5);
     const double start = largest(u.data());
     probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       EXPECT_LE(largest(state), std::pow(1 + 3.0 / cells, row) * start * (1 + 1e-14));
-      EXPECT_LE(largest(state), std::exp(probe.depth(row)) * start);
+      EXPECT_LE(largest(state), std::exp(probe.depth().depth(row)) * start);
     });
     // It is nearly reached when tokens attend only to themselves.
     const double reached = largest(u.data()) / (std::pow(1 + 3.0 / cells, cells) * start);
@@ -194,7 +195,7 @@ TEST(CausalModel, shows_nothing_of_later_tokens_at_any_depth_and_nothing_goes_ba
   initialise_standard(p, 1, 0, 1, 1);
   constexpr int tokens = 7, x = 3;
   const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
-  ModelProbe probe(p, line, 1, 3, Precision::float64);
+  ModelProbe probe(test::on_cells(p, 3), line, 1, Precision::float64);
   ProbeJacobian jacobian(probe);
   constexpr std::size_t seen = (x + 1) * 6;
   const auto states = [&](std::vector<double> u) {

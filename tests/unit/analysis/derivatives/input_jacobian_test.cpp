@@ -28,7 +28,7 @@ struct Case {
   }
   int length() const { return batch.length[0]; }
   std::vector<BlockNorms> norms(int columns, const derivatives::BlockNormPlan& plan = {}) {
-    return InputJacobian(c.probe.parameters(), c.line, c.probe.cells(), columns)
+    return InputJacobian(c.probe.parameters(), c.line, columns)
         .norms(u_0.data(), length(), plan);
   }
   /// The whole Jacobian of row `row`, [channel of token j][channel of token i], by ModelProbe::tangent.
@@ -124,7 +124,7 @@ TEST(InputJacobian, of_a_causal_model_has_zeros_for_later_tokens) {
   const auto parameters = random_parameters({.model = model});
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, 7, 1);
   const auto u_0 = random_vector(7 * 6, 4);
-  const auto found = InputJacobian(parameters, line, 2, 8).norms(u_0.data(), 7, {});
+  const auto found = InputJacobian(parameters, line, 8).norms(u_0.data(), 7, {});
   for (int i = 0; i < 7; ++i)
     for (int j = 0; j < 7; ++j) {
       if (i > j) {

@@ -10,6 +10,7 @@
 
 #include "analysis/derivatives/layer_jacobians.hpp"
 #include "base/error.hpp"
+#include "tests/support/small_problem.hpp"
 #include "tests/support/test_matrices.hpp"
 #include "tests/support/test_vectors.hpp"
 
@@ -219,7 +220,7 @@ Parameters linear_model(const Matrix4d& m, int layers) {
 struct LinearField {
   LinearField(int layers, int cells)
       : line(TokenLine::even(MPI_COMM_SELF, 1, 1)),
-        probe(linear_model(field(), layers), line, 1, cells, Precision::float64),
+        probe(test::on_cells(linear_model(field(), layers), cells), line, 1, Precision::float64),
         jacobian(probe),
         h(static_cast<double>(layers) / cells) {
     std::vector<double> u{1, -2, 0.5, 3};

@@ -119,7 +119,7 @@ TEST(GradientResult, do_not_see_padding) {
   const auto features = random_vector(9 * 3, 5);
   const auto numbers = [&](int tokens) {
     const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
-    ModelProbe probe(parameters, line, 1, 4, Precision::float64);
+    ModelProbe probe(test::on_cells(parameters, 4), line, 1, Precision::float64);
     Batch batch{features, {9}, {2}, {1}};
     batch.input.resize(static_cast<std::size_t>(tokens) * 3, 7);
     std::vector<double> u, u_bar, gradient(parameters.values.size());
@@ -225,7 +225,7 @@ struct Measured {
       : data(random_samples(5, 12, 1, 3, 4, 1)),
         line(token_line(MPI_COMM_SELF, data)),
         samples(MPI_COMM_SELF, line, data, all_of(data), 5),
-        probe(probe_parameters(spec), line, 5, spec.cells, Precision::float64) {}
+        probe(probe_parameters(spec), line, 5, Precision::float64) {}
 
   ListedSamples data;
   TokenLine line;
@@ -302,7 +302,7 @@ TEST(LossGradients, have_a_size_that_does_not_depend_on_the_scale_of_the_state) 
   for (const auto& view : scaled.layout.views())
     for (double& number : scaled.view(view.path()))
       number *= view.group == "embedding" ? 8 : view.path() == "head/W" ? 1.0 / 8 : 1;
-  ModelProbe other(scaled, one.line, 5, 2, Precision::float64);
+  ModelProbe other(scaled, one.line, 5, Precision::float64);
   const auto plain = loss_gradients(one.samples, one.probe), large = loss_gradients(one.samples, other);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(large.by_row.norm[i] * 8 / plain.by_row.norm[i], 1, 1e-12);

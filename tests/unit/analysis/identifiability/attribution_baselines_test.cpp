@@ -61,7 +61,7 @@ TEST(Rollout, keeps_rows_that_sum_to_1_and_causality) {
     attention.push_back(a);
   }
   for (const double step : {1.0, 0.25})
-    for (const auto& layer : rollout(attention, step)) {
+    for (const auto& layer : rollout(attention, std::vector(attention.size(), step))) {
       EXPECT_LT((layer.rowwise().sum().array() - 1).abs().maxCoeff(), attribution_baselines_rounding);
       for (int j = 0; j < 8; ++j)
         for (int i = j + 1; i < 8; ++i) EXPECT_EQ(layer(j, i), 0);
@@ -86,7 +86,7 @@ TEST(Rollout, is_the_attribution_of_frozen_heads_that_only_mix_tokens) {
     for (const auto& a : attention)
       jacobian = fluxformer::test::product(Eigen::MatrixXd::Identity(7, 7) + step * a, jacobian);
     const Matrix c = contributions_of_norms(jacobian.transpose());
-    EXPECT_LT((c.transpose() - rollout(attention, step).back()).norm(), attribution_baselines_rounding);
+    EXPECT_LT((c.transpose() - rollout(attention, std::vector(attention.size(), step)).back()).norm(), attribution_baselines_rounding);
   }
 }
 
@@ -216,7 +216,7 @@ TEST(AttentionFlow, is_the_least_cut) {
     for (unsigned seed = 1; seed <= 3; ++seed)
       for (const double step : {1.0, 0.3}) {
         const auto attention = random_layers(layers, tokens, 2, 10 * seed);
-        const auto flow = attention_flow(attention, all_of(tokens), step);
+        const auto flow = attention_flow(attention, all_of(tokens), std::vector(attention.size(), step));
         for (int j = 0; j < tokens; ++j)
           for (int i = 0; i < tokens; ++i)
             EXPECT_NEAR(flow(j, i), least_cut(attention, j, i, step), rounding) << layers << ' ' << tokens;

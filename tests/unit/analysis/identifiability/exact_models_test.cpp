@@ -63,7 +63,7 @@ Measured measure(const FrozenCase& frozen_case) {
   const auto u_0 = random_vector(tokens * static_cast<std::size_t>(parameters.spec.width), 3);
   Measured found;
   for (const auto& norms :
-       derivatives::InputJacobian(parameters, line, frozen_case.cells, 5).norms(u_0.data(), tokens, {}))
+       derivatives::InputJacobian(on_cells(parameters, frozen_case.cells), line, 5).norms(u_0.data(), tokens, {}))
     found.c.push_back(contributions_of_norms(norms.norms));
   for (int l = 0; l < 2; ++l) {
     Matrix a = Matrix::Zero(tokens, tokens);
@@ -120,7 +120,7 @@ TEST(Contributions, of_token_diffusion_are_powers_of_its_stencil) {
   const auto parameters = random_parameters({.model = model, .kappa = kappa, .alpha = 0, .rho = 0});
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
   const auto u_0 = random_vector(tokens * 6, 3);
-  const auto found = derivatives::InputJacobian(parameters, line, 4, 6).norms(u_0.data(), tokens, {});
+  const auto found = derivatives::InputJacobian(on_cells(parameters, 4), line, 6).norms(u_0.data(), tokens, {});
   Matrix step = Matrix::Identity(tokens, tokens);
   for (int i = 0; i < tokens; ++i)
     for (const int j : {i - 1, i + 1})
@@ -136,7 +136,7 @@ TEST(Contributions, add_up_to_one_and_are_not_negative) {
   std::vector<double> u;
   c.probe.embed(batch, u);
   for (const auto& norms :
-       derivatives::InputJacobian(c.probe.parameters(), c.line, 4, 8).norms(u.data(), batch.length[0], {})) {
+       derivatives::InputJacobian(c.probe.parameters(), c.line, 8).norms(u.data(), batch.length[0], {})) {
     const auto one = contributions_of_norms(norms.norms);
     EXPECT_GE(one.minCoeff(), 0);
     EXPECT_LT((one.colwise().sum().array() - 1).abs().maxCoeff(), 1e-14);
@@ -153,7 +153,7 @@ IdentityRates rates_of(Norm norm, double weight, const IdentityPlan& plan) {
                                       .alpha = weight,
                                       .rho = weight,
                                       .cells = 4});
-  ModelProbe probe(parameters, line, 3, 4, Precision::float64);
+  ModelProbe probe(parameters, line, 3, Precision::float64);
   const auto set = [&](std::vector<std::size_t> members) {
     return SampleSet(MPI_COMM_SELF, line, data, std::move(members), 3);
   };

@@ -17,7 +17,7 @@ using namespace identifiability;
 
 struct Probed {
   explicit Probed(ModelSpec model, int cells) : parameters(random_parameters({.model = model, .kappa = 0})) {
-    probe = std::make_unique<ModelProbe>(parameters, line, 2, cells, Precision::float64);
+    probe = std::make_unique<ModelProbe>(on_cells(parameters, cells), line, 2, Precision::float64);
   }
   Batch batch() const {
     return {.input = random_vector(static_cast<std::size_t>(2 * 7 * probe->spec().features), 5),
@@ -76,7 +76,7 @@ TEST(ModelHeads, outputs_add_up_to_what_attention_adds_to_the_state) {
     Probed one(model_of(norm, SubLayerOrder::sequential, ModelKind::pde), 4);
     one.parameters.values[one.parameters.layout.rho()] = 0;
     one.parameters.values[one.parameters.layout.alpha()] = 0.7;
-    one.probe = std::make_unique<ModelProbe>(one.parameters, one.line, 2, 4, Precision::float64);
+    one.probe = std::make_unique<ModelProbe>(on_cells(one.parameters, 4), one.line, 2, Precision::float64);
     std::vector<double> u;
     std::vector<std::vector<double>> states;
     const auto batch = one.batch();

@@ -200,7 +200,7 @@ ModelSpec classifier() {
 
 struct Probed {
   explicit Probed(Parameters weights) : parameters(std::move(weights)) {
-    probe = std::make_unique<ModelProbe>(parameters, line, 1, 2, Precision::float64);
+    probe = std::make_unique<ModelProbe>(on_cells(parameters, 2), line, 1, Precision::float64);
   }
   Batch batch(int length) const {
     return {.input = random_vector(static_cast<std::size_t>(model_heads_worth_tokens * features), 5),

@@ -330,7 +330,7 @@ struct Measured {
       : data(random_samples(5, 6, 1, 3, 4, 1)),
         line(token_line(MPI_COMM_SELF, data)),
         samples(MPI_COMM_SELF, line, data, all_of(data), 2),
-        probe(probe_parameters({.kind = ModelKind::pde, .tokens_x = 6, .tokens_y = 1}), line, 2, 6,
+        probe(probe_parameters({.kind = ModelKind::pde, .cells = 6, .tokens_x = 6, .tokens_y = 1}), line, 2,
               Precision::float64) {}
 
   ListedSamples data;

@@ -118,7 +118,7 @@ TEST(StateSpectrum, of_a_model_starts_with_that_of_its_embedding) {
   const auto data = random_samples(1, 6, 1, 3, 4, 1);
   const auto line = token_line(MPI_COMM_SELF, data);
   const SampleSet samples(MPI_COMM_SELF, line, data, all_of(data), 1);
-  ModelProbe probe(probe_parameters({.tokens_x = 6, .tokens_y = 1}), line, 1, 2, Precision::float64);
+  ModelProbe probe(probe_parameters({.tokens_x = 6, .tokens_y = 1}), line, 1, Precision::float64);
   const auto found = measure_spectrum(samples, probe, 6);
   ASSERT_EQ(found.effective_rank().size(), 3u);
   std::vector<double> u;

@@ -14,7 +14,7 @@ namespace {
 
 /// Logits of the samples 3 and 5.
 std::vector<double> logits(const ProbeCase& c, const Parameters& parameters, int cells) {
-  ModelProbe probe(parameters, c.line, 2, cells, Precision::float64);
+  ModelProbe probe(on_cells(parameters, cells), c.line, 2, Precision::float64);
   std::vector<double> u;
   probe.embed(c.batch({3, 5}), u);
   return probe.forward(u);
