@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "analysis/depth/adapted_cells.hpp"
 #include "analysis/depth/depth_limit.hpp"
 #include "analysis/depth/depth_variables.hpp"
 #include "analysis/depth/refinement.hpp"
@@ -171,7 +172,7 @@ void Refinement::add_indicators(const Parameters& parameters, const std::vector<
     effectivity.push_back(limits[g].asymptotic ? 2 * sum / (course[0] - limits[g].value)
                                                : std::numeric_limits<double>::quiet_NaN());
     of_change.push_back(sum / (course[0] - course[1]));
-    gain.push_back(depth::predicted_gain(eta_size));
+    gain.push_back(depth::predicted_gain(parameters.spec.depth(), eta_size));
   }
   to.put(measured::indicator, indicator);
   to.put(measured::indicator_abs, size);

@@ -178,9 +178,10 @@ void AdjointStepper::after_step() {
   }
   ++cell_;
   stage_ = 0;
-  // The last stage was evaluated with the layer of this cell, and at the state before the edit: the next step
-  // must not reuse it.
-  if (method_.reuses_last_stage() && (edited || field_.constant_weights())) check(TSRestartStep(ts_));
+  // The last stage was evaluated with the layer and the length of this cell, and at the state before the edit:
+  // the next step must not reuse it.
+  if (method_.reuses_last_stage() && (edited || field_.constant_weights() || !field_.depth().equal()))
+    check(TSRestartStep(ts_));
 }
 
 void AdjointStepper::step_back(std::span<double> gradient) {

@@ -41,7 +41,7 @@ TEST_P(MarchOverRanks, has_the_gradient_of_one_rank) {
 }
 
 TEST_P(MarchOverRanks, has_the_slope_of_differences) {
-  AdjointCase c(world, over_tokens(world, adjoint_pde()));
+  AdjointCase c(world, over_tokens(world, adjoint_pde_on_unequal_cells()));
   const auto march = c.march(adjoint_by(GetParam()));
   const auto evaluator = c.evaluator(*march);
   const auto gradient = sum_over(world, c.gradient(*march));

@@ -63,6 +63,12 @@ TEST(OneSteadyState, shift_rests_where_forward_euler_marches) {
   expect_one_steady_state(pde(DepthScheme::shift), "ssp", "euler");
 }
 
+TEST(OneSteadyState, shift_on_unequal_cells_rests_where_forward_euler_marches) {
+  auto spec = pde(DepthScheme::shift);
+  spec.edges = {0, 0.25, 0.75, 1.5, 2, 2.25, 2.5, 3.25, 4};
+  expect_one_steady_state(spec, "ssp", "euler");
+}
+
 TEST(OneSteadyState, upwind_rests_where_backward_euler_marches) {
   expect_one_steady_state(pde(DepthScheme::upwind), "rk", "beuler");
 }

@@ -50,8 +50,13 @@ std::vector<Case> cases() {
   single.precision = Precision::float32;
   auto mixed = upwind;
   mixed.precision = Precision::mixed_emulated;
+  auto unequal = shift;
+  unequal.model.variation = DepthVariation::linear;
+  unequal.kappa = 0.1;
+  unequal.edges = {0, 0.5, 1.25, 2, 3.5, 4.25, 6, 7};
   std::vector<Case> all{
       {"shift euler", shift, with("euler", "", 0.5, 6)},
+      {"shift on unequal cells", unequal, with("euler", "", 0.25, 6)},
       {"upwind ssp", upwind, with("ssp", "", 0.4, 6)},
       {"upwind2 rk", upwind2, with("rk", "4", 0.4, 6)},
       {"upwind arkimex", upwind, with("arkimex", "3", 0.5, 4), 1e-9},  // linear solves to 1e-12

@@ -28,6 +28,13 @@ inline ProblemSpec adjoint_pde() {
   return spec;
 }
 
+/// The same on cells of unequal length.
+inline ProblemSpec adjoint_pde_on_unequal_cells() {
+  auto spec = adjoint_pde();
+  spec.edges = {0, 0.3, 0.75, 1.35, 2};
+  return spec;
+}
+
 /// A Transformer: one cell per layer.
 inline ProblemSpec adjoint_transformer(int layers) {
   ProblemSpec spec;

@@ -28,7 +28,7 @@ TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference ref
   TermCase c{.name = std::move(name), .lattice = spec.mesh};
   c.lattice.width = spec.model.width;
   c.parameters = random_parameters(spec).values;
-  const DepthCells depth{spec.model.layers, spec.mesh.cells};
+  const DepthCells depth{spec.model.layers, spec.mesh.cells, spec.edges};
   const auto builder = [=](Precision precision) -> TermCase::Build {
     return [=](const Mesh&, const SlabContext& context, const State& parameters) -> BuiltTerm {
       auto owned = std::make_shared<OwnedModel>(spec.model, context, parameters);
@@ -63,7 +63,7 @@ TermCase layer_map(std::string name, const ProblemSpec& spec) {
       [](DepthModel& model, const DepthCells& depth) { return std::make_unique<LayerTerm>(model, depth, speed); },
       [](const auto& tokens, const auto& parameters, const DepthCells& depth, int cell, const naive::Slab& below,
          const naive::Slab& here) {
-        const double h = depth.length(1);
+        const double h = depth.length(cell);
         auto row = naive::layer_map(tokens, parameters, depth.entry(cell), h / speed, below);
         for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - here[j]);
         return row;
@@ -132,9 +132,12 @@ std::vector<TermCase> every_model_term() {
   macaron.model.order = SubLayerOrder::macaron;
   macaron.model.own_halves = true;
   macaron.model.subflow = SubLayerIntegrator::midpoint;
+  auto unequal = knotted(Norm::pre);
+  unequal.edges = {0, 0.25, 0.5, 1, 1.5, 1.75, 3};
   return {
       layer_map("transformer", base()),
       layer_map("macaron", macaron),
+      layer_map("on_unequal_cells", unequal),
       layer_map("sphere", knotted(Norm::sphere)),
       source(),
       field<TokenDiffusionTerm>("diffusion", knotted(Norm::pre), FieldTermKind::diffusion),

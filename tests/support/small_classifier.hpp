@@ -18,6 +18,7 @@ struct SmallClassifier {
   std::string name;
   ModelSpec model = {};
   int cells = 2;
+  std::vector<double> edges = {};
   double kappa = 0;
   Loss loss = {LossKind::cross_entropy, 0.1};
 
@@ -87,9 +88,12 @@ inline std::vector<SmallClassifier> small_classifiers() {
   macaron.model.own_halves = true;
   macaron.model.kappa_per_channel = false;
   macaron.model.subflow = SubLayerIntegrator::midpoint;
+  SmallClassifier unequal = pde;
+  unequal.name = "unequal_cells";
+  unequal.edges = {0, 0.2, 0.5, 0.9, 1.4, 2, 2.7, 3.3, 3.8, 4.5, 5};
   SmallClassifier linear{.name = "linear", .model = small_classifier(2)};
   linear.model.attention.normalisation = Normalisation::linear;
-  std::vector<SmallClassifier> all{pre, post, of_words, pde, macaron, linear};
+  std::vector<SmallClassifier> all{pre, post, of_words, pde, macaron, unequal, linear};
   for (auto& published : classifiers_of_published_shape()) all.push_back(published);
   return all;
 }

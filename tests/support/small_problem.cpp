@@ -54,7 +54,7 @@ Problem::Problem(MPI_Comm comm, const ProblemSpec& spec, Parameters weights)
              return m;
            }()),
       context{&mesh.token_line(), spec.mesh.samples, spec.model.width, spec.mask},
-      depth{spec.model.layers, spec.mesh.cells},
+      depth{spec.model.layers, spec.mesh.cells, spec.edges},
       model(make_depth_model(parameters, context, spec.precision)),
       equation(
           std::make_unique<Equation>(*model, EquationSpec{depth, spec.speed, spec.epsilon, spec.scheme})) {}

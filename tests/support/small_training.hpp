@@ -16,7 +16,8 @@
 namespace fluxformer::test {
 
 struct TrainingSpec {
-  int cells = 1;   ///< M
+  int cells = 1;                   ///< M
+  std::vector<double> edges = {};  ///< of unequal cells
   int global = 1;  ///< samples in a batch
   Loss loss = {};
   TrainerSettings settings = {};
@@ -42,7 +43,7 @@ class TrainingRun {
                 {{}, parameters.spec.causal, {}},
                 spec.dropout > 0 ? &dropout : nullptr},
         model(make_depth_model(parameters, context, Precision::float64)),
-        march(*model, {parameters.spec.layers, spec.cells}, 1),
+        march(*model, {parameters.spec.layers, spec.cells, spec.edges}, 1),
         evaluator(parameters, context, march, spec.loss),
         trainer(TrainingRanks::without_stages(all), parameters, *model,
                 Pipeline(MPI_COMM_SELF, {}, [&] { return slot(spec); }), spec.settings) {

@@ -234,13 +234,4 @@ std::vector<double> DepthIndicators::mean_size(Index goal) const {
   return all;
 }
 
-double predicted_gain(const std::vector<double>& indicators) {
-  double sum = 0, roots = 0;
-  for (const double eta : indicators) {
-    sum += std::abs(eta);
-    roots += std::sqrt(std::abs(eta));
-  }
-  return static_cast<double>(indicators.size()) * sum / (roots * roots);
-}
-
 }  // namespace fluxformer::depth

@@ -103,8 +103,4 @@ class DepthIndicators {
   std::vector<Slab> within_;                          // states within one cell
 };
 
-/// The factor by which the best M cells lower the sum of |eta_i| of M uniform ones, if eta is of second order in
-/// the length of a cell: M sum |eta_i| / (sum sqrt|eta_i|)^2 >= 1; NaN if all are 0.
-double predicted_gain(const std::vector<double>& indicators);
-
 }  // namespace fluxformer::depth

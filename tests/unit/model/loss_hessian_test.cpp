@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-std::vector<SmallClassifier> every_case() {
+std::vector<SmallClassifier> every_hessian_case() {
   auto cases = small_classifiers();
   SmallClassifier sphere = cases.front();
   sphere.name = "sphere";
@@ -47,7 +47,7 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
   HessianOf()
       : data(random_samples(3, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
                             SmallClassifier::classes, 1)),
-        run(MPI_COMM_SELF, 1, {.cells = GetParam().cells, .global = 3, .loss = GetParam().loss}, data,
+        run(MPI_COMM_SELF, 1, {.cells = GetParam().cells, .edges = GetParam().edges, .global = 3, .loss = GetParam().loss}, data,
             GetParam().parameters()),
         hessian(run.parameters, run.context, run.march.depth(), 1, GetParam().loss),
         batch(small_batch(GetParam().model)),
@@ -201,7 +201,7 @@ TEST_P(HessianOf, of_several_batches_is_their_sum_and_starts_afresh) {
   EXPECT_EQ(product(Curvature::hessian, v), once) << "a product leaves something behind";
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryModel, HessianOf, testing::ValuesIn(every_case()));
+INSTANTIATE_TEST_SUITE_P(EveryModel, HessianOf, testing::ValuesIn(every_hessian_case()));
 
 TEST(LossHessian, starts_afresh_where_token_diffusion_set_in_or_ended) {
   const auto data =
@@ -213,7 +213,7 @@ TEST(LossHessian, starts_afresh_where_token_diffusion_set_in_or_ended) {
     const auto batch = small_batch(with.model);
     const auto run = [&](const SmallClassifier& c) {
       return std::make_unique<TrainingRun>(MPI_COMM_SELF, 1,
-                                           TrainingSpec{.cells = c.cells, .global = 3, .loss = c.loss}, data,
+                                           TrainingSpec{.cells = c.cells, .edges = c.edges, .global = 3, .loss = c.loss}, data,
                                            c.parameters());
     };
     const auto hessian_of = [&](TrainingRun& of) {

@@ -168,12 +168,6 @@ TEST(DepthIndicators, have_means_of_numbers_and_of_sizes) {
   }
 }
 
-TEST(PredictedGain, is_that_of_the_best_cells) {
-  EXPECT_NEAR(predicted_gain({16, 1, 1, 1}), 76.0 / 49, 1e-15);
-  EXPECT_NEAR(predicted_gain({-2, 2, 2}), 1, 1e-15);
-  EXPECT_TRUE(std::isnan(predicted_gain({0, 0})));
-}
-
 TEST(Goals, have_the_derivatives_of_their_values) {
   ProbeCase one(pde(2), 4);
   const auto batch = one.batch(keys);

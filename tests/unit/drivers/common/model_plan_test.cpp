@@ -157,6 +157,24 @@ TEST(EquationPlan, takes_cells_from_the_deck_then_the_training_then_the_layers) 
   EXPECT_EQ(cells({"mesh.layers=3"}, {.layers = 6}), 6);
 }
 
+TEST(EquationPlan, takes_edges_from_the_deck_then_those_of_the_training) {
+  using Edges = std::vector<double>;
+  const auto edges = [](const std::vector<std::string>& given, const ModelSpec& model) {
+    return equation_of(given, model).depth.edges;
+  };
+  const ModelSpec trained{.layers = 2, .cells = 3, .edges = {0, 0.5, 1.5, 2}};
+  EXPECT_EQ(edges({}, trained), trained.edges);
+  EXPECT_EQ(edges({"mesh.cells=3"}, trained), Edges{});
+  EXPECT_EQ(edges({"mesh.edges=0, 0.25, 2"}, trained), (Edges{0, 0.25, 2}));
+  EXPECT_EQ(equation_of({"mesh.edges=0, 1, 2"}, trained).depth, (DepthCells{2, 2}));
+  for (const auto& [text, why] : {std::pair{"0, 1", "not from 0 to 1"}, {"0, 1, 3", "not from 0 to 3"},
+                                  {"0, 1.5, 1, 2", "1 after 1.5"}, {"0, one, 2", "'one'"}})
+    EXPECT_THAT(complaint<BadInput>([&] { edges({"mesh.edges=" + std::string(text)}, trained); }),
+                AllOf(HasSubstr("mesh.edges"), HasSubstr(why)));
+  EXPECT_THAT(complaint<BadInput>([&] { edges({"mesh.edges=0, 1, 2", "mesh.cells=2"}, trained); }),
+              HasSubstr("leave mesh.cells out"));
+}
+
 TEST(PrecisionPlan, is_refused_where_the_processor_lacks_it) {
   const auto precision = [](const std::string& word) {
     return precision_of(plan("evolve", {"run.precision=" + word}));
@@ -190,6 +208,27 @@ class ModelFilePlans : public InAFolder {
                                                        "equation.alpha=3", "equation.kappa=0.25"};
   std::vector<double> values;
 };
+
+TEST_F(ModelFilePlans, keep_the_edges_of_unequal_cells) {
+  auto stored = made(in_file, {.features = 16, .tokens = 49, .classes = 10});
+  stored.spec.variation = DepthVariation::linear;
+  stored.spec.set_depth(DepthCells::between(2, {0, 0.1, 2}));
+  io::ArchiveWriter writer(MPI_COMM_SELF, file("edges.h5"), false);
+  write_model_attributes(writer, stored.spec);
+  write_model_arrays(writer, stored.layout.views(), stored.values.data());
+  writer.finish(names::done);
+  const io::ArchiveReader reader(MPI_COMM_SELF, file("edges.h5"));
+  EXPECT_EQ(read_model(reader).spec.depth(), stored.spec.depth());
+  auto moved = stored.spec;
+  moved.edges[1] = 0.2;
+  EXPECT_NE(digest_of(moved), digest_of(stored.spec));
+  const auto settings = plan("evolve", {"mesh.edges=" + file("edges.h5")});
+  EXPECT_EQ(with_edges_from_file(settings, MPI_COMM_SELF).word("mesh.edges"), "0, 0.1, 2");
+  EXPECT_THAT(complaint<BadInput>([&] {
+                with_edges_from_file(plan("evolve", {"mesh.edges=" + file("model.h5")}), MPI_COMM_SELF);
+              }),
+              HasSubstr("its cells are equal"));
+}
 
 TEST_F(ModelFilePlans, take_the_weights_of_the_file_whatever_the_defaults_are) {
   EXPECT_EQ(made(with({})).values, values);

@@ -46,6 +46,7 @@ TEST(AdjointMarch, by_1fe_is_back_propagation) {
   bare.model.order = SubLayerOrder::macaron;
   expect_back_propagation(bare);
   expect_back_propagation(adjoint_pde());
+  expect_back_propagation(adjoint_pde_on_unequal_cells());
   // In single precision the states differ by double round-off, which the kernels round away or double.
   auto single = adjoint_transformer(3);
   single.precision = Precision::float32;
@@ -110,6 +111,11 @@ void expect_gradient_of_differences(AdjointCase& c, const AdjointSettings& setti
 
 TEST_P(AdjointOfMethod, is_the_gradient_for_every_array_of_parameters) {
   AdjointCase c(MPI_COMM_WORLD, adjoint_pde());
+  expect_gradient_of_differences(c, adjoint_by(GetParam()));
+}
+
+TEST_P(AdjointOfMethod, is_the_gradient_on_cells_of_unequal_length) {
+  AdjointCase c(MPI_COMM_WORLD, adjoint_pde_on_unequal_cells());
   expect_gradient_of_differences(c, adjoint_by(GetParam()));
 }
 

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/phases.hpp"
@@ -129,6 +131,26 @@ TEST(AdjointMarch, by_1fe_marches_as_the_layer_map_does) {
   c.march(adjoint_by("1fe"))->forward(u.data(), Keep::nothing, {});
   direct.forward(v.data(), Keep::nothing, {});
   EXPECT_LT(relative_difference(u, v), 1e-14);
+}
+
+TEST(AdjointMarch, on_unequal_cells_is_the_march_of_a_stepper_through_depth) {
+  // March steps in s by h_i, AdjointMarch in cells with h_i as a factor of the field.
+  const auto spec = adjoint_pde_on_unequal_cells();
+  const Problem problem(MPI_COMM_WORLD, spec);
+  const auto inflow = random_vector(problem.whole_slab(), 5);
+  for (const auto& [method, variant, name] :
+       {std::tuple{"euler", "", "1fe"}, {"rk", "4", "4"}, {"rk", "3bs", "3bs"}, {"beuler", "", "beuler"}}) {
+    MarchSettings settings;
+    settings.method = method;
+    settings.variant = variant;
+    const auto rows = march_rows(problem, inflow, settings);
+    AdjointMarch march(*problem.model, problem.depth, spec.speed, adjoint_by(name));
+    auto u = problem.local(inflow);
+    march.forward(u.data(), Keep::nothing, {});
+    const Whole last(rows.end() - static_cast<std::ptrdiff_t>(u.size()), rows.end());
+    // Newton's method of beuler ends at 1e-10 of its step, the others differ by round-off.
+    EXPECT_LT(relative_difference(u, last), name == std::string("beuler") ? 1e-8 : 1e-13) << name;
+  }
 }
 
 TEST(AdjointMarch, by_a_kept_last_stage_starts_each_layer_with_its_own_weights) {
