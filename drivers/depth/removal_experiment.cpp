@@ -18,7 +18,7 @@
 
 namespace fluxformer {
 
-namespace measured = depth::removal_variables;
+namespace removed = depth::removal_variables;
 
 namespace {
 
@@ -129,7 +129,7 @@ void Removal::require_model(const std::string& name) const {
 study::Contents Removal::contents() {
   using namespace depth::removal_variables;
   return compare::with_models(
-      {{axes::test_sample, rule, layer, kept},
+      {{axes::test_sample, rule, layer, kept_layers},
        {rule_names, calibration},
        {},
        {score, removal_order, loss, accuracy, regret, best_loss, best_accuracy, best_layers}});
@@ -152,11 +152,11 @@ std::string Removal::describe() const {
 
 void Removal::add_axes(StudyRecord& record) {
   record.samples(problem().members());
-  record.axis(measured::rule, 1, std::ssize(plan_.rules));
-  record.note("", measured::rule_names, as_lines(plan_.rules));
-  record.note("", measured::calibration, calibration_);
+  record.axis(removed::rule, 1, std::ssize(plan_.rules));
+  record.note("", removed::rule_names, as_lines(plan_.rules));
+  record.note("", removed::calibration, calibration_);
   for (const auto& name : problem().models().names())
-    for (auto [axis, first] : {std::pair{measured::layer, 1L}, std::pair{measured::kept, 0L}}) {
+    for (auto [axis, first] : {std::pair{removed::layer, 1L}, std::pair{removed::kept_layers, 0L}}) {
       axis.name.replace(0, std::string("<model>").size(), name);
       axis.axes = {axis.name};
       record.axis(axis, first, layers_of(name));
@@ -331,9 +331,9 @@ depth::RemovalCurve Removal::Shortened::put_best() {
     best.correct.push_back(subsets->correct(kept));
     for (int l = 1; l <= layers.count(); ++l) there.push_back(static_cast<double>(kept >> (l - 1) & 1));
   }
-  to.put(measured::best_loss, best.loss);
-  to.put(measured::best_accuracy, best.correct);
-  to.put(measured::best_layers, there);
+  to.put(removed::best_loss, best.loss);
+  to.put(removed::best_accuracy, best.correct);
+  to.put(removed::best_layers, there);
   return best;
 }
 
@@ -403,11 +403,11 @@ void Removal::measure_model(std::size_t seed, const std::string& name, Results& 
     for (std::size_t k = 0; k < curves.size(); ++k)
       if (!curves[k].loss.empty()) regrets[k] = depth::regret(curves[k], best);
   }
-  to.put(measured::score, all_scores);
-  to.put(measured::removal_order, orders);
-  to.put(measured::loss, losses);
-  to.put(measured::accuracy, accuracies);
-  to.put(measured::regret, regrets);
+  to.put(removed::score, all_scores);
+  to.put(removed::removal_order, orders);
+  to.put(removed::loss, losses);
+  to.put(removed::accuracy, accuracies);
+  to.put(removed::regret, regrets);
   to.say(closing_words(name, plan_.rules, curves, regrets));
 }
 

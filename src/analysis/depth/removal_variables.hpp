@@ -12,7 +12,7 @@ inline const io::Variable rule = io::index("rule", "number of the rule, in the o
                                 "",
                                 "layer, or depth cell of a PDE model, counted from the input",
                                 true},
-                          kept{"<model>_kept", {"<model>_kept"}, "", "number of layers kept", true};
+                          kept_layers{"<model>_kept", {"<model>_kept"}, "", "number of layers kept", true};
 inline const io::Attribute rule_names{"rule_names", "rules in words, one a line"},
     calibration{"calibration", "samples of the scores; 0: those of the losses"};
 
