@@ -346,12 +346,12 @@ std::vector<double> places_in(const std::vector<int>& order) {
 
 /// A few words on a model for the end of the run: how far each rule is from the best subsets, or else what the
 /// first layer to go costs.
-std::string closing_words(const std::string& name, const std::vector<std::string>& rules,
+std::string closing_words(const std::string& called, const std::vector<std::string>& rules,
                           const std::vector<depth::RemovalCurve>& curves,
                           const std::vector<double>& regrets) {
   std::ostringstream text;
   text.precision(3);
-  text << name;
+  text << called;
   bool any = false;
   for (std::size_t k = 0; k < rules.size(); ++k)
     if (std::isfinite(regrets[k])) {
@@ -408,7 +408,7 @@ void Removal::measure_model(std::size_t seed, const std::string& name, Results& 
   to.put(removed::loss, losses);
   to.put(removed::accuracy, accuracies);
   to.put(removed::regret, regrets);
-  to.say(closing_words(name, plan_.rules, curves, regrets));
+  to.say(closing_words(model.called, plan_.rules, curves, regrets));
 }
 
 void declare_removal(Options& options) {
