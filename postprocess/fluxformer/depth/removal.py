@@ -30,7 +30,7 @@ def _rules(comparison: Comparison) -> list[str]:
 def _curves(comparison: Comparison, model: str, axes: Axes) -> None:
     kept, losses = comparison.axis(f"{model}_kept"), comparison.numbers(model, "loss")
     if (best := comparison.measure(model, "best_loss")) is not None:
-        over(axes, kept, best, BEST, BEST.label)
+        over(axes, kept, best, BEST, BEST.label).set(linewidth=6, alpha=0.35, solid_capstyle="round")  # seen below the others
     for k, rule in enumerate(_rules(comparison)):
         if np.isfinite(losses[:, k]).all():
             over(axes, kept, losses[:, k], RULES[rule], RULES[rule].label)
@@ -52,7 +52,7 @@ def _regrets(comparison: Comparison, model: str, axes: Axes) -> None:
     axes.set_yticks(range(len(known)), [RULES[_rules(comparison)[k]].label for k in known])
     if not known:
         axes.text(0.5, 0.5, "subsets were not tried", ha="center", transform=axes.transAxes, color=SOFT)
-    panel(axes, "Above the best subsets", "loss above that of the best, mean over numbers kept", "")
+    panel(axes, "Above the best subsets", "loss above the best, mean over 1 to S − 1 kept", "")
     axes.grid(True, axis="x")
 
 

@@ -117,6 +117,7 @@ LayerScores::LayerScores(RemovableLayers& layers, const std::vector<Score>& want
       without_(layers.count() + 1) {}
 
 double LayerScores::cost(int layers, const std::vector<Score>& wanted) {
+  if (wanted.empty()) return 0;
   const double whole = layers, behind = whole * (whole - 1) / 2;
   double maps = whole;
   if (among(wanted, {Score::dual, Score::dual_abs, Score::dual_mean, Score::taylor})) maps += 3 * whole;
