@@ -30,7 +30,7 @@ const std::string all_subsets = "subsets";
 constexpr int most_layers_of_greedy = 24;  // about 2600 layer maps for each sample
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-/// What is left out, and how it is found.
+/// The keys removal.* and the seed, and the work that they ask for.
 struct RemovalPlan {
   std::vector<std::string> rules;  ///< in the order of rule_words; deepest_first is among them
   std::vector<std::string> asked;  ///< removal.rules; empty: what models allow
@@ -92,6 +92,11 @@ class Removal final : public ModelStudy {
   /// A model while its layers are left out.
   struct Shortened;
   void require_model(const std::string& name) const;
+  /// "layers" or "cells", and their number.
+  std::string what_goes(const std::string& name) const {
+    const auto& spec = problem().models().at(0, name).parameters.spec;
+    return spec.variation == DepthVariation::constant ? "layers" : "cells";
+  }
   int layers_of(const std::string& name) const {
     return depth::removable_layers(problem().models().at(0, name).parameters.spec);
   }
@@ -116,10 +121,12 @@ Removal::Removal(const Settings& settings, MPI_Comm comm)
 void Removal::require_model(const std::string& name) const {
   const auto& model = problem().models().at(0, name);
   const int layers = layers_of(name);
-  if (layers < 2) throw BadInput("models." + name + ": has a single layer, which cannot be left out");
+  if (layers < 2)
+    throw BadInput("models." + name + ": has a single one of the " + what_goes(name) +
+                   " that could be left out");
   if (plan_.asks_for(all_subsets) && layers > depth::SubsetWalk::most_layers)
     throw BadInput("removal.rules = " + all_subsets + ": models." + name + " has " + std::to_string(layers) +
-                   " layers; all subsets are tried of up to " +
+                   ' ' + what_goes(name) + "; all subsets are tried of up to " +
                    std::to_string(depth::SubsetWalk::most_layers));
   if (guesses_masked_words(model.parameters.spec)) return;
   problem().require_classes("the loss");
@@ -141,8 +148,8 @@ std::string Removal::describe() const {
   for (const auto& name : problem().models().names()) {
     const int layers = layers_of(name);
     text << '\n'
-         << name << ": " << layers << " layers can go; " << plan_.scoring(layers) + plan_.searching(layers)
-         << " layer maps for each of " << scored_.size()
+         << name << ": " << layers << ' ' << what_goes(name) << " can go; "
+         << plan_.scoring(layers) + plan_.searching(layers) << " layer maps for each of " << scored_.size()
          << " samples of the scores (a derivative counts as 3), " << (plan_.subsets(layers) ? "" : "up to ")
          << plan_.walking(layers) << " for each of " << problem().samples().size()
          << " samples of the losses";

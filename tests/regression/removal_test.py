@@ -209,7 +209,7 @@ class Removal(CompareTest):
         end = self.run_program("removal", *ALL, *QUICK, "--validate")
         self.assertEqual(end.code, 0, end)
         # 4 cells: 4 maps, their derivatives, marches from behind each of them with theirs, and a greedy search by hand 19.
-        self.assertIn(f"independent: 4 layers can go; {4 + 12 + 6 + 18 + 19} layer maps for each of 8 samples", end.out + end.err)
+        self.assertIn(f"independent: 4 cells can go; {4 + 12 + 6 + 18 + 19} layer maps for each of 8 samples", end.out + end.err)
         self.assertIn("15 for each of 12 samples", end.out + end.err)
 
     def test_numbers_that_are_not_finite_end_it_with_what_made_them(self):
@@ -235,14 +235,14 @@ class Removal(CompareTest):
                   for case in cases])
         many = ("--models.transformer=models/transformer_1.h5", "--models.inherited=8", "--data.tokens=rows", *QUICK)
         end = self.run_program("removal", *many, "--removal.rules=subsets", "--output.file=no.h5")
-        self.assert_refused(end, "removal.rules = subsets", "models.inherited has 16 layers", "up to 12")
+        self.assert_refused(end, "removal.rules = subsets", "models.inherited has 16 cells", "up to 12")
         found = self.compare("removal", "--removal.rules=influence,random", models=many)  # by orders, then
         self.assertEqual(found["inherited/loss"].shape, (1, 3, 17))
         self.write("train.ini", TRAIN_DECK)
         end = self.run_program("train", "train.ini", "--quiet", "--mesh.layers=1", "--output.file=models/one.h5")
         self.assertEqual(end.code, 0, end)
         end = self.run_program("removal", "--models.transformer=models/one.h5", "--data.tokens=rows", *QUICK, "--output.file=no.h5")
-        self.assert_refused(end, "models.transformer", "a single layer")
+        self.assert_refused(end, "models.transformer", "a single one of the layers")
 
 
 if __name__ == "__main__":

@@ -173,6 +173,11 @@ TEST(SubsetWalk, in_parts_has_the_loss_of_every_subset) {
   const auto subsets = one.subsets();
   for (Subset kept = 0; kept <= whole(10); kept += 31)
     EXPECT_NEAR(subsets.loss(kept), one.loss_with(kept), 1e-13) << kept;
+  SubsetWalk third(one.layers);
+  third.show(one.all, 2);
+  third.reduce(MPI_COMM_SELF);
+  for (Subset kept = 0; kept <= whole(10); ++kept)  // those with layer 2 and without layer 1
+    EXPECT_EQ(third.loss(kept), (kept & 3) == 2 ? subsets.loss(kept) : 0) << kept;
 }
 
 TEST(OrderWalk, has_the_curve_that_all_subsets_have) {
@@ -409,7 +414,7 @@ TEST(SubsetWalk, finds_the_best_subsets_and_the_mean_of_all_orders) {
 }
 
 TEST(Regret, is_the_mean_over_all_but_the_ends) {
-  EXPECT_NEAR(regret({.loss = {9, 3, 2.5, 1}, .correct = {}}, {.loss = {8, 2, 2, 1}, .correct = {}}), 0.75,
+  EXPECT_NEAR(regret({.loss = {9, 3, 2.5, 6}, .correct = {}}, {.loss = {8, 2, 2, 1}, .correct = {}}), 0.75,
               1e-15);
 }
 
