@@ -15,7 +15,18 @@ import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
 from numpy_transformer import NumpyModel, cross_entropy, layer, logits_of, weights  # noqa: E402
+from numpy_model import Model  # noqa: E402
 from program import SEVERAL_RANKS, TRAIN_DECK, together  # noqa: E402
+from published_case import ROOT, Case, save  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+from python_package import assert_picture, call  # noqa: E402
+
+from fluxformer.depth.removal import table  # noqa: E402
+from fluxformer.io import Run  # noqa: E402
+from fluxformer.report.data import Comparison  # noqa: E402
+from fluxformer.tokens import write_token_file  # noqa: E402
 
 RULES = ("influence", "angle", "change", "dual", "dual_abs", "dual_mean", "taylor", "removal", "greedy", "deepest_first", "random")
 QUICK = ("--samples.count=12", "--removal.calibration=8", "--samples.batch=3")
@@ -188,6 +199,48 @@ class Removal(CompareTest):
         for name in ("transformer", "inherited"):
             np.testing.assert_allclose(found[f"{name}/loss"][0, :, -1], refined[f"{name}/goal_value"][0, 0, 0], rtol=1e-12)
         self.assert_same_numbers(found, self.compare("removal", "--removal.calibration=10", models=text, ranks=3, output="3.h5"))
+
+    def test_published_models_on_padded_texts_have_the_losses_of_a_model_in_numpy(self):
+        labels = np.array([1, 2, 0])
+        for name, kind in (("bert", "BertForSequenceClassification"), ("gpt2", "GPT2ForSequenceClassification")):  # post-norm; pre-norm, causal
+            case = Case(name)
+            segments = case["segments"].astype(int) if "segments" in case else None
+            end = call("import", *save(self.folder, *case.published(kind)), "--output", self.path("model.h5"), "--overwrite")
+            self.assertEqual((end.returncode, end.stderr), (0, ""))
+            write_token_file(self.path("tokens.h5"), ids=case["ids"], lengths=case.lengths, segments=segments, labels=labels, overwrite=True)
+            found = self.compare("removal", "--removal.calibration=0", "--samples.count=3", "--samples.batch=2", output=f"{name}.h5", models=(
+                "--models.transformer=model.h5", "--data.set=tokens", "--data.file=tokens.h5", "--data.tokens=patches"))
+            model = Model(self.path("model.h5"))
+            subsets, rows = {}, [model.embed(case["ids"].astype(int), segments)]
+            for kept in ((), (1,), (2,), (1, 2)):
+                u = rows[0]
+                for number in kept:
+                    u, _ = model.layer(number, u, case.lengths)
+                logits = model.classes(u, case.lengths)
+                subsets[kept] = (np.log(np.exp(logits).sum(1)) - logits[np.arange(3), labels]).mean()
+            for number in (1, 2):
+                rows.append(model.layer(number, rows[-1], case.lengths)[0])
+            for l in (1, 2):
+                size = lambda x: np.sqrt((x**2).sum(-1))  # noqa: E731
+                cosine = (rows[l] * rows[l - 1]).sum(-1) / size(rows[l]) / size(rows[l - 1])
+                influence = np.mean([1 - cosine[b, :length].mean() for b, length in enumerate(case.lengths)])
+                self.assertAlmostEqual(found["transformer/score"][0, 0, l - 1], influence, delta=1e-13)
+                self.assertAlmostEqual(found["transformer/score"][0, RULES.index("removal"), l - 1], subsets[(3 - l,)] - subsets[1, 2], delta=1e-12)
+            deepest = found["transformer/loss"][0, RULES.index("deepest_first")]
+            np.testing.assert_allclose(deepest, [subsets[()], subsets[(1,)], subsets[1, 2]], rtol=1e-12)
+            np.testing.assert_allclose(found["transformer/best_loss"][0], [subsets[()], min(subsets[(1,)], subsets[(2,)]), subsets[1, 2]], rtol=1e-12)
+
+    def test_has_a_figure_and_a_table(self):
+        self.compare("removal", *QUICK)
+        self.compare("removal", *QUICK, "--removal.rules=influence", output="influence.h5")  # no subsets, and no regret
+        for name in ("out.h5", "influence.h5"):
+            end = call("plot", self.path(name), "--output", self.path("figures"))
+            self.assertEqual(end.returncode, 0, end.stderr)
+            assert_picture(self, self.path("figures/removal"))
+            with Run(self.path(name)) as run:
+                rows = table(Comparison([run]))
+            self.assertEqual([row[0] for row in rows[1:]], ["Transformer", "PDE, independent", "PDE, distilled", "PDE, inherited"])
+            self.assertIn("deepest first", rows[0])
 
     def test_masked_words_are_guessed_with_fewer_layers(self):
         text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")

@@ -28,15 +28,16 @@ def _rules(comparison: Comparison) -> list[str]:
 
 
 def _curves(comparison: Comparison, model: str, axes: Axes) -> None:
-    kept, losses = comparison.axis(f"{model}_kept"), comparison.numbers(model, "loss")
+    """Means over seeds: bands of a dozen lines would hide them."""
+    kept, losses = comparison.axis(f"{model}_kept"), comparison.numbers(model, "loss").mean(axis=0)
     if (best := comparison.measure(model, "best_loss")) is not None:
-        over(axes, kept, best, BEST, BEST.label).set(linewidth=6, alpha=0.35, solid_capstyle="round")  # seen below the others
+        over(axes, kept, best.mean(axis=0), BEST, BEST.label).set(linewidth=6, alpha=0.35, solid_capstyle="round")  # seen below the others
     for k, rule in enumerate(_rules(comparison)):
-        if np.isfinite(losses[:, k]).all():
-            over(axes, kept, losses[:, k], RULES[rule], RULES[rule].label)
+        if np.isfinite(losses[k]).all():
+            over(axes, kept, losses[k], RULES[rule], RULES[rule].label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.invert_xaxis()
-    panel(axes, style_of(model).label, "layers kept", "loss")
+    panel(axes, style_of(model).label, "layers kept" if model == "transformer" else "cells kept", "loss")
 
 
 def _regrets(comparison: Comparison, model: str, axes: Axes) -> None:
@@ -69,8 +70,8 @@ def draw(study: Study) -> list[Drawing]:
         _regrets(comparison, model, right)
     legend(figure, *rows[:, 0])
     return [Drawing("removal", "Which layers can go",
-                    "Left: mean loss of test samples against the number of layers kept (of a PDE model: depth cells), when layers are left out in "
-                    "the order of each rule. No rule can be better than the best subset; deepest first is the control that takes no "
+                    "Left: mean loss of test samples and seeds against the number of layers kept, of PDE models depth cells, when they are left "
+                    "out in the order of each rule. No rule can be better than the best subset; deepest first is the control that takes no "
                     "measurement. Right: the loss above that of the best subset, mean over all numbers of layers but none and all; a mark for each seed.",
                     figure, comparison.runs)]
 
