@@ -246,8 +246,14 @@ std::map<std::string, std::vector<double>> Removal::Shortened::scores() {
   const auto wanted = plan.scores();
   if (wanted.empty()) return all;
   depth::LayerScores found(layers, wanted);
-  accumulate(
-      scored, [&](const Batch& batch) { found.show(batch); }, found);
+  require_whole_samples(scored);
+  for (int part = 0; part < found.parts() && !stopped; ++part) {
+    scored.for_batches([&](const Batch& batch) { found.show(batch, part); });
+    go_on(scored, plan.scoring(layers.count()) / found.parts(),
+          "scores, part " + std::to_string(part + 1) + " of " + std::to_string(found.parts()));
+  }
+  found.reduce(scored.comm());
+  if (stopped) return all;
   require_finite(found.loss(), "loss of the whole model");
   for (const auto score : wanted) {
     const auto& rule = rule_words[static_cast<std::size_t>(score)];
@@ -255,7 +261,6 @@ std::map<std::string, std::vector<double>> Removal::Shortened::scores() {
     for (int l = 1; l <= layers.count(); ++l)
       require_finite(all[rule][l - 1], "score " + rule + " of layer " + std::to_string(l));
   }
-  go_on(scored, plan.scoring(layers.count()), "scores");
   return all;
 }
 

@@ -125,7 +125,7 @@ double LayerScores::cost(int layers, const std::vector<Score>& wanted) {
   const double whole = layers, behind = whole * (whole - 1) / 2;
   double maps = whole;
   if (among(wanted, {Score::dual, Score::dual_abs, Score::dual_mean, Score::taylor})) maps += 3 * whole;
-  if (among(wanted, {Score::removal, Score::dual_mean})) maps += behind;
+  if (among(wanted, {Score::removal, Score::dual_mean})) maps += behind + (parts_of(layers) - 1) * whole;
   if (among(wanted, {Score::dual_mean})) maps += 3 * behind;
   return maps;
 }
@@ -154,15 +154,15 @@ void LayerScores::add_distances(const Batch& batch, int l) {
   });
 }
 
-void LayerScores::show(const Batch& batch) {
+void LayerScores::show(const Batch& batch, int part) {
+  const int count = layers_.count(), first = part * layers_of_a_part + 1;
   layers_.embed(batch, states_.front());
-  for (int l = 1; l <= layers_.count(); ++l) {
-    layers_.map(l, states_[l - 1], states_[l]);
-    add_distances(batch, l);
-  }
+  for (int l = 1; l <= count; ++l) layers_.map(l, states_[l - 1], states_[l]);
+  if (removals_) add_removals(batch, first, std::min(count, first + layers_of_a_part - 1));
+  if (part > 0) return;
+  for (int l = 1; l <= count; ++l) add_distances(batch, l);
   sums_.local()[sums_.size() - 1] += layers_.value(batch, states_.back()).loss;
   if (derivatives_) add_derivatives(batch);
-  if (removals_) add_removals(batch);
 }
 
 void LayerScores::add_derivatives(const Batch& batch) {
@@ -183,16 +183,16 @@ void LayerScores::add_derivatives(const Batch& batch) {
   }
 }
 
-void LayerScores::add_removals(const Batch& batch) {
+void LayerScores::add_removals(const Batch& batch, int first, int last) {
   Slab lambda;
-  const int last = layers_.count();
-  for (int l = 1; l <= last; ++l) {
+  const int count = layers_.count();
+  for (int l = first; l <= last; ++l) {
     without_[l] = states_[l - 1];
-    for (int k = l + 1; k <= last; ++k) layers_.map(k, without_[k - 1], without_[k]);
-    sum(Score::removal, l) += layers_.value(batch, without_[last]).loss;
+    for (int k = l + 1; k <= count; ++k) layers_.map(k, without_[k - 1], without_[k]);
+    sum(Score::removal, l) += layers_.value(batch, without_[count]).loss;
     if (!means_) continue;
-    layers_.derivative(batch, without_[last], lambda);
-    for (int k = last; k > l; --k) layers_.pull(k, without_[k - 1], lambda);
+    layers_.derivative(batch, without_[count], lambda);
+    for (int k = count; k > l; --k) layers_.pull(k, without_[k - 1], lambda);
     for_each_product(batch, l, lambda, [&](double product) { sum(Score::dual_mean, l) -= product / 2; });
   }
 }

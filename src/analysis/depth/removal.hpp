@@ -80,8 +80,11 @@ class LayerScores {
  public:
   /// `layers` is borrowed. Only what `wanted` needs is computed.
   LayerScores(RemovableLayers& layers, const std::vector<Score>& wanted);
-  /// Adds the samples of a batch. Collective over the token line.
-  void show(const Batch& batch);
+  /// The scores in several parts, all of which each batch is to be shown, so that none takes long: the marches
+  /// without a layer are those of eight layers at a time.
+  int parts() const { return removals_ ? parts_of(layers_.count()) : 1; }
+  /// Adds the samples of a batch to a part. Collective over the token line.
+  void show(const Batch& batch, int part);
   void reduce(MPI_Comm comm);
   /// A score of the layers 1 .. S; must be among those wanted.
   std::vector<double> of(Score score) const;
@@ -93,9 +96,12 @@ class LayerScores {
  private:
   using Slab = RemovableLayers::Slab;
   double& sum(Score score, int l) { return sums_.local()[static_cast<int>(score) * layers_.count() + l - 1]; }
+  static constexpr int layers_of_a_part = 8;
+  static int parts_of(int layers) { return (layers + layers_of_a_part - 1) / layers_of_a_part; }
   void add_distances(const Batch& batch, int l);
   void add_derivatives(const Batch& batch);
-  void add_removals(const Batch& batch);
+  /// The marches without each of these layers.
+  void add_removals(const Batch& batch, int first, int last);
   /// lambda_b . (u_l - u_{l-1}) of each sample b, where lambda_b holds the weight of the sample.
   template <class Add>
   void for_each_product(const Batch& batch, int l, const Slab& lambda, const Add& add);

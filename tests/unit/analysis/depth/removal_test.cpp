@@ -49,7 +49,7 @@ struct LayersCase : ProbeCase {
 
   LayerScores scores(const std::vector<Score>& wanted = all_scores) {
     LayerScores found(layers, wanted);
-    found.show(all);
+    for (int part = 0; part < found.parts(); ++part) found.show(all, part);
     found.reduce(MPI_COMM_SELF);
     return found;
   }
@@ -156,6 +156,19 @@ TEST(LayerScores, removal_is_the_loss_of_a_march_anew_and_of_the_subset_without_
       EXPECT_NEAR(all.loss(l), anew, 1e-13) << name << ", layer " << l;
     }
   }
+}
+
+TEST(LayerScores, in_parts_have_every_layer) {
+  LayersCase one({.kind = ModelKind::pde, .layers = 3, .cells = 10});
+  ASSERT_EQ(LayerScores(one.layers, {Score::removal}).parts(), 2);
+  const auto scores = one.scores();
+  for (int l = 1; l <= 10; ++l)
+    EXPECT_NEAR(scores.loss() + scores.of(Score::removal)[l - 1], one.loss_with(without(10, l)), 1e-13) << l;
+  // What does not need marches without a layer is in the first part alone.
+  const auto alone = one.scores({Score::influence, Score::dual, Score::taylor});
+  for (const auto score : {Score::influence, Score::dual, Score::taylor})
+    for (int l = 0; l < 10; ++l)
+      EXPECT_EQ(scores.of(score)[l], alone.of(score)[l]) << static_cast<int>(score);
 }
 
 TEST(SubsetWalk, has_the_loss_of_every_subset) {
