@@ -18,7 +18,8 @@ std::vector<ExperimentEntry>& registry() {
       identifiability_experiment(),  paths_theory_experiment(),
       paths_sample_experiment(),     paths_train_experiment(),
       paths_prune_experiment(),      pruning_experiment(),
-      refinement_experiment(),       scaling_experiment(),
+      refinement_experiment(),       removal_experiment(),
+      scaling_experiment(),
   };
   return all;
 }

@@ -36,6 +36,7 @@ ExperimentEntry paths_train_experiment();
 ExperimentEntry paths_prune_experiment();
 ExperimentEntry pruning_experiment();
 ExperimentEntry refinement_experiment();
+ExperimentEntry removal_experiment();
 ExperimentEntry scaling_experiment();
 
 }  // namespace fluxformer

@@ -47,13 +47,6 @@ void declare_controls_and_samples(Options& options) {
                   {.minimum = 1, .role = Role::free});
 }
 
-void declare_masked_words(Options& options) {
-  options.declare("train.masked", 0.15,
-                  "models of masked words: fraction of the words of a text that are to be guessed; if not "
-                  "given, that of the training of the model",
-                  {.minimum = 0, .maximum = 1, .above_minimum = true});
-}
-
 void declare_whole_spectrum(Options& options) {
   options.declare("hessian.parts", std::vector<std::string>{"hessian", "gauss_newton"},
                   "parts of the Hessian that are analysed; functional is the difference of the other two",

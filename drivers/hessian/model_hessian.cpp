@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "analysis/hessian/parameter_blocks.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
-#include "model/tasks/word_task.hpp"
 
 namespace fluxformer {
 namespace {
@@ -26,27 +24,18 @@ std::string with_so_many(const SampleSet& samples) {
 
 }  // namespace
 
-template <class Value>
-Value MinimisedPlan::Key<Value>::of_model(const ModelOrigin& origin) const {
-  if (given || origin.value(name).empty()) return value;
-  if constexpr (std::is_same_v<Value, double>)
-    return origin.number(name);
-  else
-    return origin.value(name);
-}
-
 MinimisedPlan minimised_plan_of(const Settings& settings) {
   const auto word = [&](const char* key) {
-    return MinimisedPlan::Key<std::string>{key, settings.word(key), settings.given(key)};
+    return KeyOfTraining<std::string>{key, settings.word(key), settings.given(key)};
   };
   const auto real = [&](const char* key) {
-    return MinimisedPlan::Key<double>{key, settings.real(key), settings.given(key)};
+    return KeyOfTraining<double>{key, settings.real(key), settings.given(key)};
   };
   return {.loss = word("train.loss"),
           .label_smoothing = real("train.label_smoothing"),
           .smoothness = real("train.smoothness"),
           .coefficients = word("train.coefficients"),
-          .masked = real("train.masked")};
+          .masked = masked_share(settings)};
 }
 
 hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origin,
@@ -90,40 +79,13 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 
-AnalysedSamples::AnalysedSamples(const MinimisedPlan::Key<double>& share, const CompareProblem& problem)
+AnalysedSamples::AnalysedSamples(const KeyOfTraining<double>& share, const CompareProblem& problem)
     : share_(share), problem_(problem) {
-  const auto& models = problem.models();
-  bool any = false;
-  for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
-    for (const auto& name : models.names()) {
-      const auto& model = models.at(seed, name);
-      if (!guesses_masked_words(model.parameters.spec)) continue;
-      any = true;
-      masked(problem.input_of(name).samples(), model, name);
-    }
-  if (share.given && !any)
-    throw BadInput(share.name + " = " + value_text(share.value) +
-                   ": none of the models guesses masked words; leave the key out");
+  require_maskable(problem, share);
 }
 
 SampleSet AnalysedSamples::of(std::size_t seed, const std::string& name) {
-  const auto& model = problem_.models().at(seed, name);
-  const auto& samples = input(seed, name).samples();
-  return guesses_masked_words(model.parameters.spec) ? masked(samples, model, name) : samples;
-}
-
-SampleSet AnalysedSamples::masked(const SampleSet& samples, const ComparedModel& model,
-                                  const std::string& name) const {
-  const auto key = "models." + name + " = " + model.file;
-  // `train` makes the mask the last word of data whose words have no names.
-  const auto vocabulary = samples.data().words().empty() && model.origin.trained()
-                              ? mask_vocabulary_of_numbers(samples.data())
-                              : mask_vocabulary(samples.data());
-  if (vocabulary.added)
-    throw BadInput(key +
-                   ": guesses masked words, and no word of it is called <mask> or [MASK]; `import` takes "
-                   "the names of the words with --words");
-  return masked_for_evaluation(samples, share_.of_model(model.origin), vocabulary, key);
+  return masked(input(seed, name).samples(), share_, problem_.models().at(seed, name), name);
 }
 
 const ComparedInput& AnalysedSamples::input(std::size_t seed, const std::string& name) {

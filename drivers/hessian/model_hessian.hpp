@@ -11,6 +11,7 @@
 #include "base/settings.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compare_problem.hpp"
+#include "drivers/compare/masked_words.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {
@@ -18,20 +19,10 @@ namespace fluxformer {
 /// The keys train.loss, .label_smoothing, .smoothness, .coefficients and .masked. Those that were not given are
 /// decided by the training of a model; their values are for a model of unknown origin.
 struct MinimisedPlan {
-  /// A key of the objective: its name, its value, and whether it was given.
-  template <class Value>
-  struct Key {
-    std::string name = {};
-    Value value = {};
-    bool given = false;
-    /// The value as it was given or, if it was not, as in the training of a model. Throws BadInput for a
-    /// number in the model's file that is none.
-    Value of_model(const ModelOrigin& origin) const;
-  };
-  Key<std::string> loss = {};
-  Key<double> label_smoothing = {}, smoothness = {};
-  Key<std::string> coefficients = {};
-  Key<double> masked = {};  ///< share of the words of a text that are to be guessed
+  KeyOfTraining<std::string> loss = {};
+  KeyOfTraining<double> label_smoothing = {}, smoothness = {};
+  KeyOfTraining<std::string> coefficients = {};
+  KeyOfTraining<double> masked = {};  ///< share of the words of a text that are to be guessed
 };
 /// The plan by the settings. Not collective.
 MinimisedPlan minimised_plan_of(const Settings& settings);
@@ -57,7 +48,7 @@ class AnalysedSamples {
  public:
   /// Chooses samples for the models of `problem`, which is borrowed; `share` is that of masked words. Throws
   /// BadInput for a share that no model needs, and for masked words where there are none.
-  AnalysedSamples(const MinimisedPlan::Key<double>& share, const CompareProblem& problem);
+  AnalysedSamples(const KeyOfTraining<double>& share, const CompareProblem& problem);
   /// Samples for model `name`, valid until a call with another seed. Collective; throws BadInput (agreed).
   SampleSet of(std::size_t seed, const std::string& name);
   /// The input that `of` chooses from, before words are masked; valid as long. Collective; throws BadInput
@@ -65,10 +56,7 @@ class AnalysedSamples {
   const ComparedInput& input(std::size_t seed, const std::string& name);
 
  private:
-  /// These samples with as many masked words as the model was trained on, unless train.masked says otherwise.
-  SampleSet masked(const SampleSet& samples, const ComparedModel& model, const std::string& name) const;
-
-  MinimisedPlan::Key<double> share_;
+  KeyOfTraining<double> share_;
   const CompareProblem& problem_;
   std::map<std::string, std::unique_ptr<ComparedInput>> inputs_;  // inputs of another seed, by data.tokens
 };

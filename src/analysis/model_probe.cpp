@@ -80,8 +80,9 @@ void ModelProbe::tangent(int row, const double* u, const double* v, double* out)
   model_->push(point(row), step(row), {u, v}, {}, out, nullptr);
 }
 
-void ModelProbe::transposed(int row, const double* u, const double* w, double* out) {
-  model_->pull(point(row), step(row), u, w, out, {}, nullptr, Order::first);
+void ModelProbe::transposed(int row, const double* u, const double* w, double* out,
+                            std::span<double> gradient) {
+  model_->pull(point(row), step(row), u, w, out, gradient, nullptr, Order::first);
 }
 
 }  // namespace fluxformer

@@ -38,6 +38,8 @@ class ModelProbe {
   int entry_of_layer(int l) const { return layer_rows()[static_cast<std::size_t>(l - 1)]; }
   /// Slab context of the last batch, with length 0 for fillers, as accumulators need it.
   const SlabContext& counted() const { return counted_; }
+  /// Slab context on which the model runs, as a task of its own needs it (make_task).
+  const SlabContext& context() const { return context_; }
 
   /// Has `embed` and `forward` change the states of rows 0 .. M (ModelPass::set_edit): a source of the
   /// equation at a depth face, or a state of another run put in (activation patching). Empty: nothing.
@@ -75,8 +77,9 @@ class ModelProbe {
   double step(int row) const { return depth().length(row + 1); }
   /// out := (dG/du) v for the layer map G of the cell after row i, at its state u.
   void tangent(int row, const double* u, const double* v, double* out);
-  /// out := (dG/du)^T w for the layer map G of the cell after row i, at its state u.
-  void transposed(int row, const double* u, const double* w, double* out);
+  /// out := (dG/du)^T w for the layer map G of the cell after row i, at its state u. gradient (flat, or empty)
+  /// += (dG/dtheta)^T w.
+  void transposed(int row, const double* u, const double* w, double* out, std::span<double> gradient = {});
 
  private:
   Parameters parameters_;

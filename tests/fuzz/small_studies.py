@@ -27,6 +27,7 @@ STUDIES = {
     "gradient_flow": ("gradient_flow", EMPTY, *COMPARED, "--gradient.jacobian_samples=2", "--gradient.steps=5", "--gradient.epochs=1"),
     "perturbation": ("perturbation", EMPTY, *COMPARED, "--perturbation.pgd_steps=2"),
     "refinement": ("refinement", EMPTY, *COMPARED, "--refinement.cells=1,2,4"),
+    "removal": ("removal", EMPTY, *COMPARED, "--removal.calibration=20"),
     "ablation": ("ablation", "ablation.ini", "--ablation.models=pde", "--ablation.residual=on", "--ablation.norm=none,pre", "--ablation.seeds=1,2"),
     "identifiability": ("identifiability", EMPTY, *COMPARED, "--identifiability.fit=10", "--identifiability.maps=linear", "--identifiability.attributed=2",
                         "--identifiability.lengths=4"),

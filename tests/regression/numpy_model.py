@@ -61,15 +61,20 @@ class Model:
     def reaction(self, x, place):
         return self.linear(ACTIVATIONS[self.attributes["activation"]](self.linear(x, place, "_1")), place, "_2")
 
+    def layer(self, number, u, lengths):
+        """(the states behind layer `number` = 1, 2, ... with the states u in front of it, attention)"""
+        place, pre = f"layers/{number}/", self.attributes["norm"] == "pre"
+        mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths)
+        u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
+        changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
+        return (u + changed if pre else self.norm(u + changed, place + "norm2_")), shares
+
     def states(self, tokens, lengths, segments=None):
         """(hidden [layer, sample, token, channel] from the embedded input on, attention [layer, sample, head, query, key])"""
         hidden, attention = [self.embed(tokens, segments)], []
         for number in range(1, int(self.attributes["layers"]) + 1):
-            u, place, pre = hidden[-1], f"layers/{number}/", self.attributes["norm"] == "pre"
-            mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths)
-            u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
-            changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
-            hidden.append(u + changed if pre else self.norm(u + changed, place + "norm2_"))
+            u, shares = self.layer(number, hidden[-1], lengths)
+            hidden.append(u)
             attention.append(shares)
         return np.array(hidden), np.array(attention)
 

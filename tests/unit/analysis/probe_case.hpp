@@ -3,6 +3,7 @@
 // A small model behind a ModelProbe, with batches whose samples are identified by their keys.
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "analysis/model_probe.hpp"
@@ -36,10 +37,11 @@ inline Parameters probe_parameters(const ProbeSpec& spec) {
 
 struct ProbeCase {
   /// `samples`: slots in a batch.
-  ProbeCase(const ProbeSpec& spec, int samples)
+  ProbeCase(const ProbeSpec& spec, int samples) : ProbeCase(spec, samples, probe_parameters(spec)) {}
+  ProbeCase(const ProbeSpec& spec, int samples, Parameters parameters)
       : tokens(spec.tokens_x * spec.tokens_y),
         line(TokenLine::even(MPI_COMM_SELF, spec.tokens_x, spec.tokens_y)),
-        probe(probe_parameters(spec), line, samples, Precision::float64) {}
+        probe(std::move(parameters), line, samples, Precision::float64) {}
   ProbeCase(const ProbeCase&) = delete;
   ProbeCase& operator=(const ProbeCase&) = delete;
 

@@ -1,0 +1,65 @@
+#include "drivers/compare/masked_words.hpp"
+
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "base/option.hpp"
+#include "model/tasks/word_task.hpp"
+
+namespace fluxformer {
+
+template <class Value>
+Value KeyOfTraining<Value>::of_model(const ModelOrigin& origin) const {
+  if (given || origin.value(name).empty()) return value;
+  if constexpr (std::is_same_v<Value, double>)
+    return origin.number(name);
+  else
+    return origin.value(name);
+}
+
+template struct KeyOfTraining<double>;
+template struct KeyOfTraining<std::string>;
+
+void declare_masked_words(Options& options) {
+  options.declare("train.masked", 0.15,
+                  "models of masked words: fraction of the words of a text that are to be guessed; if not "
+                  "given, that of the training of the model",
+                  {.minimum = 0, .maximum = 1, .above_minimum = true});
+}
+
+KeyOfTraining<double> masked_share(const Settings& settings) {
+  const char* const key = "train.masked";
+  return {key, settings.real(key), settings.given(key)};
+}
+
+SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, const ComparedModel& model,
+                 const std::string& name) {
+  if (!guesses_masked_words(model.parameters.spec)) return samples;
+  const auto key = "models." + name + " = " + model.file;
+  // `train` makes the mask the last word of data whose words have no names.
+  const auto vocabulary = samples.data().words().empty() && model.origin.trained()
+                              ? mask_vocabulary_of_numbers(samples.data())
+                              : mask_vocabulary(samples.data());
+  if (vocabulary.added)
+    throw BadInput(key +
+                   ": guesses masked words, and no word of it is called <mask> or [MASK]; `import` takes "
+                   "the names of the words with --words");
+  return masked_for_evaluation(samples, share.of_model(model.origin), vocabulary, key);
+}
+
+void require_maskable(const CompareProblem& problem, const KeyOfTraining<double>& share) {
+  const auto& models = problem.models();
+  bool any = false;
+  for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
+    for (const auto& name : models.names()) {
+      const auto& model = models.at(seed, name);
+      if (!guesses_masked_words(model.parameters.spec)) continue;
+      any = true;
+      masked(problem.input_of(name).samples(), share, model, name);
+    }
+  if (share.given && !any)
+    throw BadInput(share.name + " = " + value_text(share.value) +
+                   ": none of the models guesses masked words; leave the key out");
+}
+
+}  // namespace fluxformer

@@ -1,0 +1,41 @@
+#pragma once
+
+// Samples for models that guess masked words, in studies of models.
+
+#include <string>
+
+#include "base/settings.hpp"
+#include "drivers/compare/compare_models.hpp"
+#include "drivers/compare/compare_problem.hpp"
+#include "model/sample_set.hpp"
+
+namespace fluxformer {
+
+/// A key whose value is that of the training of a model unless it is given: its name, its value, and whether it
+/// was given.
+template <class Value>
+struct KeyOfTraining {
+  std::string name = {};
+  Value value = {};
+  bool given = false;
+  /// The value as it was given or, if it was not, as in the training of a model. Throws BadInput for a
+  /// number in the model's file that is none.
+  Value of_model(const ModelOrigin& origin) const;
+};
+extern template struct KeyOfTraining<double>;
+extern template struct KeyOfTraining<std::string>;
+
+/// Declares train.masked; `masked_share` is its value: the share of the words of a text that are to be guessed.
+/// The settings of the run are to leave it to files (Settings::leave_to_file).
+void declare_masked_words(Options& options);
+KeyOfTraining<double> masked_share(const Settings& settings);
+
+/// These samples as they are for a model with classes. For one that guesses masked words, as many words are
+/// masked as in its training, unless `share` was given, as for an evaluation; throws BadInput if none can be.
+SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, const ComparedModel& model,
+                 const std::string& name);
+/// Throws BadInput for a share that was given and that no model needs, and for models that guess masked words
+/// of samples without any.
+void require_maskable(const CompareProblem& problem, const KeyOfTraining<double>& share);
+
+}  // namespace fluxformer
