@@ -13,6 +13,11 @@
 namespace fluxformer {
 namespace {
 
+/// names::mesh_edges with its axes.
+io::Variable mesh_edges(std::vector<std::string> axes) {
+  return {"edges", std::move(axes), "layers", "edges of the depth cells that were found"};
+}
+
 /// Calls use(k) for the places k, in rising order, that have the given indices (-1: any) in a row-major array.
 template <class Use>
 void for_each_within(const std::vector<std::size_t>& sizes, const std::vector<long>& index, Use&& use,
@@ -36,6 +41,7 @@ void study::describe(io::Description& description, const std::string& experiment
   description.attributes(group, {samples});
   description.attributes(group, contents.notes);
   description.attributes(model, contents.model_notes);
+  if (contents.mesh) description.variables("/mesh", {mesh_edges({"M + 1"})});
   auto measures = contents.measures;
   measures.push_back(seconds);
   for (auto& one : measures) one.axes.insert(one.axes.begin(), axes::seed.name);
@@ -134,6 +140,8 @@ void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
   for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);
+  if (!mesh_edges_.empty())
+    archive.write("/mesh", mesh_edges(names::anonymous_axes({std::ssize(mesh_edges_)})), mesh_edges_);
   for (const auto& one : notes_) archive.attribute(one.name, one.value, one.object);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   archive.finish(names::done);

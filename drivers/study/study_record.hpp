@@ -38,6 +38,7 @@ struct Contents {
   std::vector<io::Attribute> model_notes = {};
   std::vector<io::Variable> measures = {};
   std::string group = {};  ///< the group that holds all others; "" for /analysis/<experiment>
+  bool mesh = false;       ///< the file may hold depth cells that were found (StudyRecord::mesh)
 };
 
 /// Describes all files of an experiment that is a study.
@@ -76,6 +77,9 @@ class StudyRecord {
   void note(const std::string& group, const io::Attribute& attribute, const io::AttributeValue& value);
   /// Adds a matrix of a group, not over seeds, in numbers of 4 bytes: this rank's rows (ArchiveWriter::rows).
   void rows(const std::string& group, const io::Variable& measure, std::vector<float> mine);
+
+  /// Adds the edges of depth cells that were found, in layers, as mesh.edges = FILE reads them.
+  void mesh(std::vector<double> edges) { mesh_edges_ = std::move(edges); }
 
   /// How many numbers a place gives of a measure: the product of the sizes of its axes along which the place
   /// has no index. <model> in the name of an axis stands for the group; "extent_N" is an axis of N numbers
@@ -118,6 +122,7 @@ class StudyRecord {
   std::map<std::pair<std::string, std::string>, Measure> measures_;  // by group and name
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
+  std::vector<double> mesh_edges_;
 };
 
 /// Text with one word in each line: names behind the numbers of an axis, as attributes hold them.

@@ -276,7 +276,7 @@ class Knots(ConvertTest):
         """(a PDE model, the Transformer that it is on one cell per layer)"""
         model = made_up(RANDOM, layers=layers, **kind)
         pde = model.with_layers(model.layers[:knots], kind="pde", weights="linear")
-        transformer = pde.with_layers([pde.weights(cell, layers) for cell in range(layers)], kind="transformer", weights="constant")
+        transformer = pde.with_layers([pde.weights(cell) for cell in range(layers)], kind="transformer", weights="constant")
         self.assert_close(transformer.logits(FEATURES), pde.logits(FEATURES), SAME)
         return pde, transformer
 
@@ -393,7 +393,7 @@ class Continuity(ConvertTest):
     def test_the_report_says_it_of_a_model(self):
         knots = made_up(RANDOM, layers=4)
         pde = knots.with_layers(knots.layers[:2], kind="pde", weights="linear")
-        model = pde.with_layers([pde.weights(cell, 4) for cell in range(4)], kind="transformer", weights="constant")
+        model = pde.with_layers([pde.weights(cell) for cell in range(4)], kind="transformer", weights="constant")
         linear, rough = model.write(self.path("linear.h5")), made_up(RANDOM, layers=9, ffn=4, norm="post").write(self.path("rough.h5"))
         end = call("convert", "--report", linear, rough)
         self.assertEqual((end.returncode, end.stderr), (0, ""))

@@ -1,5 +1,5 @@
 """Every model of docs/model.md on a line of tokens, in numpy from the arrays of a model file alone: all norms, orders, kernels, activations, weights
-constant or linear in depth, any number of cells. convert_runs_test.py holds it to the program."""
+constant or linear in depth, any cells. convert_runs_test.py holds it to the program."""
 
 import math
 
@@ -45,13 +45,13 @@ class Equation:
         arrays |= {f"layers/{number}/{name}": array for number, layer in enumerate(layers, start=1) for name, array in layer.items()}
         return Equation({**self.attributes, "knots": len(layers), **attributes}, arrays)
 
-    def weights(self, cell, cells):
-        """Section 1 of docs/model.md: those at the entry of a cell, counted from 0."""
+    def weights(self, depth):
+        """Section 1 of docs/model.md: those at the entry of a cell, at this depth."""
         count, layers = int(self.attributes["layers"]), self.layers
         if self.said("weights", "constant") == "constant":
-            return layers[cell * count // cells]
+            return layers[int(depth)]
         last = len(layers) - 1
-        place = min(cell * count / cells * last / max(count - 1, 1), last)
+        place = min(depth * last / max(count - 1, 1), last)
         lower = min(int(place), max(last - 1, 0))
         upper, share = min(lower + 1, last), place - lower
         return {name: (1 - share) * array + share * layers[upper][name] for name, array in layers[lower].items()}
@@ -109,12 +109,14 @@ class Equation:
         return after(moved(u, change, step / 2 if order == "macaron" else step), "norm2_")
 
     def march(self, features, cells=None):
-        """The states [cell, sample, token, channel], the embedded input first."""
+        """The states [cell, sample, token, channel], the embedded input first; on so many equal cells, or between these edges."""
         count = int(self.attributes["layers"])
-        cells = cells or count
+        edges = np.arange((cells or count) + 1) * count / (cells or count) if cells is None or np.ndim(cells) == 0 else cells
         states = [features @ self.arrays["embedding/W"].T + self.arrays["embedding/b"]]
-        for cell in range(cells):
-            states.append(self.layer(self.weights(cell, cells), states[-1], count / cells))
+        if "embedding/position" in self.arrays:
+            states[0] = states[0] + self.arrays["embedding/position"]
+        for start, end in zip(edges[:-1], edges[1:]):
+            states.append(self.layer(self.weights(start), states[-1], end - start))
         return np.array(states)
 
     def logits(self, features, cells=None):

@@ -14,6 +14,7 @@ import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_equation import Equation  # noqa: E402
 from numpy_transformer import NumpyModel  # noqa: E402
 from program import TRAIN_DECK, together  # noqa: E402
 
@@ -40,6 +41,90 @@ class Refinement(CompareTest):
                 np.testing.assert_allclose(found["inherited/goal_value_by_sample"][0, :, 0, at], norm[drawn], rtol=1e-12)
             model = NumpyModel(file["model"], rows_of_test_images(self.path("data")), labels, 1)
             self.assertAlmostEqual(found["transformer/goal_value"][0, 1, 0], model.loss_and_head_gradient()[0], delta=1e-12)
+
+    def loss_in_numpy(self, path, edges):
+        """Of the five test images, between these edges."""
+        model = Equation.read(self.path(path))
+        logits = model.logits(rows_of_test_images(self.path("data")), edges)
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        return -(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))[np.arange(5), self.labels].mean()
+
+    def test_cells_placed_by_indicators_are_used_by_every_program(self):
+        self.labels = write_mnist(self.path("data"), training=160, test=5)
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
+        training = ("train.ini", "--quiet", *data, "--model.kind=pde", "--model.knots=2")
+        end = self.run_program("train", *training, "--mesh.cells=4", "--output.file=models/equal.h5")
+        self.assertEqual(end.code, 0, end)
+        models = (*data, "--models.independent=models/equal.h5", "--samples.count=5", "--models.seeds=1")
+        for adapt, ranks in (("bisect", 2), ("equidistribute", 3)):
+            found = self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=loss", f"--refinement.adapt={adapt}",
+                                 "--refinement.target=8", models=models, ranks=ranks, output=f"{adapt}.h5")
+            with self.open(f"{adapt}.h5") as file:
+                edges = file["mesh/edges"][...]
+            np.testing.assert_array_equal(edges, found["independent/edges"][0])
+            self.assertEqual(len(edges), 9)
+            self.assertTrue((np.diff(edges) > 0).all() and edges[0] == 0 and edges[-1] == 2, edges)
+            # Round-off of sums of a few hundred numbers.
+            self.assertAlmostEqual(found["independent/adapted_value"][0, 0, 1], self.loss_in_numpy("models/equal.h5", edges), delta=1e-12)
+            self.assertTrue(np.isnan(found["independent/adapted_value"][0, 0, 2]))
+            if adapt == "bisect":
+                self.assertEqual(set(np.diff(edges) * 8) - {4.0, 2.0, 1.0, 0.5, 0.25}, set())
+                self.assertAlmostEqual(found["independent/adapted_value"][0, 0, 0], found["independent/goal_value"][0, 0, 0], delta=1e-14)
+            self.assertGreater(np.ptp(np.diff(edges)), 1e-3)
+        # Training, and evaluations of its model, on these cells.
+        end = self.run_program("train", *training, "--mesh.edges=equidistribute.h5", "--output.file=models/unequal.h5", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        with self.open("models/unequal.h5") as file:
+            np.testing.assert_array_equal(file["model/edges"][...], edges)
+            self.assertAlmostEqual(file["training/test_loss"][-1], self.loss_in_numpy("models/unequal.h5", edges), delta=1e-12)
+        models = (*data, "--models.independent=models/unequal.h5", "--samples.count=5", "--models.seeds=1")
+        found = self.compare("refinement", "--refinement.cells=1,2", "--refinement.goals=loss", models=models, output="u.h5")
+        np.testing.assert_allclose(self.open("u.h5")["independent_depth"][...], edges, rtol=1e-15)
+        halves = np.sort(np.concatenate([edges, (edges[1:] + edges[:-1]) / 2]))
+        for place, cells in enumerate((edges, halves)):
+            self.assertAlmostEqual(found["independent/goal_value"][0, 0, place], self.loss_in_numpy("models/unequal.h5", cells), delta=1e-12)
+        end = self.run_program("evolve", *data, "--model.file=models/unequal.h5", "--inflow.source=data", "--inflow.samples=5", "--evolve.time=12",
+                               "--evolve.cfl=1", "--output.file=evolve.h5", ranks=3)
+        self.assertEqual(end.code, 0, end)
+        with self.open("evolve.h5") as file:
+            np.testing.assert_allclose(file["depth"][...], edges[1:], rtol=1e-15)
+            drawn = file["sample"][...].astype(int)
+            states = Equation.read(self.path("models/unequal.h5")).march(rows_of_test_images(self.path("data"))[drawn], edges)[1:]
+            # After 2 S the steady state is reached but for what decays at the rate of the shortest cell.
+            np.testing.assert_allclose(file["field/u"][-1].transpose(0, 2, 1, 3), states, rtol=0, atol=1e-6)
+        for arguments, parts in ((("--mesh.edges=models/equal.h5",), ("models/equal.h5", "its cells are equal")),
+                                 (("--mesh.edges=no.h5",), ("mesh.edges = no.h5",)),
+                                 (("--mesh.edges=0,1,2", "--mesh.cells=2"), ("leave mesh.cells out",)),
+                                 (("--mesh.edges=0,1",), ("not from 0 to 1",)),
+                                 (("--mesh.edges=0,0.5,2", "--train.cells=4,8"), ("train.cells", "leave mesh.edges out")),
+                                 (("--mesh.edges=0,0.5,2", "--model.kind=transformer", "--model.knots=0"), ("must hold 1", "where a layer ends"))):
+            self.assert_refused(self.run_program("train", *training, *arguments, "--output.file=no.h5", ranks=2), *parts)
+        for arguments, part in ((("--depth.scheme=upwind",), "depth.scheme = shift"), (("--equation.epsilon=0.1",), "equation.epsilon = 0")):
+            self.assert_refused(self.run_program("evolve", "--model.file=models/unequal.h5", *data, *arguments, "--output.file=no.h5"), part)
+        self.assert_refused(self.run_program("refinement", *models, "--refinement.adapt=bisect", "--refinement.target=9", "--output.file=no.h5"),
+                            "refinement.target = 9", "8, 16, 32, 64, 128")
+        self.assert_refused(self.run_program("refinement", "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
+                                             "--refinement.adapt=equidistribute", "--output.file=no.h5"), "equidistribute", "take bisect")
+
+    def test_masked_words_are_a_goal(self):
+        text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
+        end = self.run_program("train", "--quiet", *text, "--train.objective=masked", "--mesh.layers=2", "--mesh.cells=4", "--model.width=8",
+                               "--model.ffn=8", "--attention.heads=2", "--model.kind=pde", "--train.samples=160", "--train.epochs=1",
+                               "--train.batch=16", "--train.test_samples=10", "--output.file=models/words.h5")
+        self.assertEqual(end.code, 0, end)
+        models = (*text, "--models.independent=models/words.h5", "--samples.count=10", "--samples.batch=4", "--models.seeds=1")
+        found = self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=loss", "--refinement.weights=exact", models=models)
+        # The whole model of another study, which takes the sum over all words of a batch.
+        whole = self.compare("removal", "--removal.rules=deepest_first", "--removal.calibration=0", models=models, output="whole.h5")
+        self.assertAlmostEqual(found["independent/goal_value"][0, 0, 0], whole["independent/loss"][0, 0, -1], delta=1e-12)
+        self.assertAlmostEqual(found["independent/accuracy"][0, 0], whole["independent/accuracy"][0, 0, -1], delta=1e-12)
+        change = found["independent/goal_value"][0, 0, 0] - found["independent/goal_value"][0, 0, 1]
+        self.assertAlmostEqual(found["independent/indicator"].sum(), change, delta=1e-12)
+        self.assert_same_numbers(found, self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=loss",
+                                                     "--refinement.weights=exact", models=models, ranks=3, output="3.h5"))
+        self.assert_refused(self.run_program("refinement", *models, "--refinement.goals=margin", "--output.file=no.h5"),
+                            "refinement.goals = margin", "guesses masked words")
 
     def test_its_numbers_agree_with_each_other(self):
         found = self.compare("refinement", *QUICK, "--refinement.goals=loss,logit,margin,norm", "--refinement.weights=exact")

@@ -18,7 +18,7 @@ def _goals(comparison: Comparison) -> list[str]:
 
 def _cells(comparison: Comparison, model: str) -> np.ndarray:
     """Depth cells of a model on all meshes."""
-    return comparison.axis(f"{model}_cell").max() * comparison.axis("mesh")
+    return comparison.axis(f"{model}_cell").max() * comparison.axis("multiple")
 
 
 def _course(comparison: Comparison) -> Drawing:
@@ -49,23 +49,53 @@ def _indicators(comparison: Comparison) -> Drawing:
     figure = canvas(3.2)
     panels = np.atleast_1d(figure.subplots(1, len(goals)))
     for model in comparison.having("indicator"):
-        style, cells = style_of(model), comparison.axis(f"{model}_cell")
-        depth = comparison.depth(model)
+        style, depth = style_of(model), comparison.depth(model)
         for axes, k in zip(panels, range(len(goals))):
-            over(axes, (depth[1:] + depth[:-1]) / 2, comparison.numbers(model, "indicator")[:, k] * len(cells), style, style.label)
+            over(axes, (depth[1:] + depth[:-1]) / 2, comparison.numbers(model, "indicator")[:, k] / np.diff(depth), style, style.label)
     for axes, goal in zip(panels, goals):
         axes.axhline(0, color=SOFT, ls=":", lw=1.2)
-        panel(axes, goal.capitalize(), "depth s  [layers]", "cells × indicator")
+        panel(axes, goal.capitalize(), "depth s  [layers]", "indicator / length of the cell")
     legend(figure, panels[0])
     return Drawing("refinement-indicators", "Where in depth the error is made",
-                   "Contribution of each cell to the change of the goal from half its length, times the number of cells; mean over the test samples.",
+                   "Contribution of each cell to the change of the goal from half its length, over its length; mean over the test samples.",
                    figure, comparison.runs)
+
+
+def _adapted(comparison: Comparison) -> Drawing | None:
+    """The error of the first goal; None where no cells were placed anew or no limit is known."""
+    known = [model for model in comparison.having("adapted_value") if np.isfinite(comparison.numbers(model, "limit")[:, 0]).all()]
+    if not known:
+        return None
+    goal, how = _goals(comparison)[0], str(comparison.facts()["adapt"])
+    figure = canvas(3.6)
+    panels = np.atleast_1d(figure.subplots(1, len(known), sharey=True))
+    for axes, model in zip(panels, known):
+        style, cells, limit = style_of(model), _cells(comparison, model), comparison.numbers(model, "limit")[:, :1]
+        for name, label, line in (("goal_value", "cells of equal length", "--"), ("adapted_value", "placed by the indicators", "-")):
+            error = np.abs(comparison.numbers(model, name)[:, 0] - limit)
+            there = np.isfinite(error).all(axis=0)
+            over(axes, cells[there], error[:, there], style._replace(line=line), label)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        panel(axes, style.label, "depth cells", f"error of the {goal}")
+    legend(figure, panels[0])
+    return Drawing("refinement-adapted", "Cells of equal length, and cells placed by the indicators",
+                   f"Distance of the {goal} from its limit. Cells were placed by: {how}.", figure, comparison.runs)
 
 
 def draw(study: Study) -> list[Drawing]:
     """Draws the figures of the refinement; none if it was not run."""
     comparison = study.of("refinement")
-    return [] if comparison is None else [_course(comparison), _indicators(comparison)]
+    if comparison is None:
+        return []
+    return [drawing for drawing in (_course(comparison), _indicators(comparison), _adapted(comparison)) if drawing is not None]
+
+
+def _within(comparison: Comparison, model: str) -> tuple[float, int]:
+    """The number of seeds whose first goal is as close to its limit as an equation's, and that of all seeds."""
+    within = comparison.numbers(model, "within_tolerance")[:, 0]
+    return within.sum(), len(within)
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -82,7 +112,8 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
         f"{goal}, finest cells": text(lambda model: comparison.numbers(model, "goal_value")[:, 0, -1]),
         f"{goal}, limit": text(lambda model: comparison.numbers(model, "limit")[:, 0]),
         "observed order": text(lambda model: comparison.numbers(model, "order")[:, 0]),
-        "estimate / error": text(lambda model: comparison.numbers(model, "effectivity")[:, 0]),
+        "seeds within tolerance": lambda model: "{:.0f} of {}".format(*_within(comparison, model)),
+        "straightness": text(lambda model: comparison.numbers(model, "straightness")),
         "gain of best cells": text(lambda model: comparison.numbers(model, "gain")[:, 0])})
 
 

@@ -1,31 +1,18 @@
 #include "analysis/depth/adapted_cells.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "base/index.hpp"
+#include "analysis/depth/rounded.hpp"
 
 namespace fluxformer::depth {
 namespace {
 
-/// |x| with 10 digits.
-double rounded_size(double x) {
-  std::array<char, 32> text{};
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), std::abs(x), std::chars_format::scientific, 9).ptr;
-  double rounded = 0;
-  std::from_chars(text.data(), end, rounded);
-  return rounded;
-}
-
-std::vector<double> rounded_sizes(const std::vector<double>& indicators) {
-  std::vector<double> sizes(indicators.size());
-  std::ranges::transform(indicators, sizes.begin(), rounded_size);
-  return sizes;
+std::vector<double> rounded_sizes(std::vector<double> indicators) {
+  for (double& eta : indicators) eta = std::abs(eta);
+  return rounded(std::move(indicators));
 }
 
 }  // namespace

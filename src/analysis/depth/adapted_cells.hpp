@@ -1,7 +1,7 @@
 #pragma once
 
 // Depth cells placed by the indicators eta_i of the cells (refinement.hpp), of which only the sizes count. They
-// are compared as numbers of 10 digits, so that any number of ranks decides alike. Not collective.
+// are compared in ten digits, so that any number of ranks decides alike. Not collective.
 
 #include <vector>
 

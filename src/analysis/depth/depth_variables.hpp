@@ -6,15 +6,26 @@
 
 namespace fluxformer::depth::variables {
 
-inline const io::Variable mesh = io::coordinate("mesh", "", "depth cells over those of the model"),
+inline const io::Variable multiple = io::coordinate("multiple", "", "depth cells over those of the model"),
                           goal = io::index("goal", "number of the goal, in the order of goal_names");
 inline const io::Variable cell{
-    "<model>_cell", {"<model>_cell"}, "", "depth cell, counted from the input", true};
+    "<model>_cell", {"<model>_cell"}, "", "depth cell, counted from the input", true},
+    edge{"<model>_edge", {"<model>_edge"}, "", "edge of the cells placed anew, counted from the input", true};
 inline const io::Attribute goal_names{"goal_names", "goals in words, one a line"},
-    weights{"weights", "derivatives in the indicators: coarse, mean or exact"};
+    weights{"weights", "derivatives in the indicators: coarse, mean or exact"},
+    adapt{"adapt", "how cells are placed anew: none, bisect or equidistribute"};
 
-inline const io::Variable goal_value{"goal_value", {"goal", "mesh"}, "", "goal, mean over samples"},
-    accuracy{"accuracy", {"mesh"}, "", "fraction of the samples classified correctly"},
+inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "goal, mean over samples"},
+    accuracy{"accuracy", {"multiple"}, "", "fraction of the samples classified correctly"},
+    state_distance{"state_distance",
+                   {"multiple"},
+                   "",
+                   "distance of the last state from that on the model's cells, over what these do to the state; "
+                   "mean over samples"},
+    logit_distance{"logit_distance",
+                   {"multiple"},
+                   "",
+                   "distance of the logits from those on the model's cells, over their size; mean over samples"},
     order{"order",
           {"goal"},
           "",
@@ -26,6 +37,8 @@ inline const io::Variable goal_value{"goal_value", {"goal", "mesh"}, "", "goal, 
              "",
              "distance of the goal on the model's cells from its limit, or its largest possible value if not "
              "asymptotic"},
+    within_tolerance{
+        "within_tolerance", {"goal"}, "", "1 if that distance is below refinement.tolerance, else 0"},
     indicator{"indicator",
               {"goal", "<model>_cell"},
               "",
@@ -47,6 +60,19 @@ inline const io::Variable goal_value{"goal_value", {"goal", "mesh"}, "", "goal, 
         {"goal"},
         "",
         "factor by which cells placed best lower the sum of the sizes of the indicators, at the same number"},
-    goal_by_sample = io::by_sample(goal_value, {"goal", "mesh"}, "goal of each sample");
+    curvature{"curvature",
+              {},
+              "",
+              "change of the step of the states from cell to cell over its size, between 0 (a line) and 1; mean"},
+    cosine{"cosine", {}, "", "cosine of consecutive steps of the states, mean"},
+    straightness{"straightness", {}, "", "distance of the last state from the first over the path; mean"},
+    adapted_value{"adapted_value",
+                  {"goal", "multiple"},
+                  "",
+                  "goal on as many cells placed anew; NaN beyond refinement.target"},
+    adapted_accuracy{
+        "adapted_accuracy", {"multiple"}, "", "fraction of the samples classified correctly there"},
+    edges{"edges", {"<model>_edge"}, "layers", "edges of the most cells placed anew"},
+    goal_by_sample = io::by_sample(goal_value, {"goal", "multiple"}, "goal of each sample");
 
 }  // namespace fluxformer::depth::variables

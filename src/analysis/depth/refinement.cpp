@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "analysis/state_examples.hpp"
 #include "model/tasks/task.hpp"
@@ -41,18 +44,49 @@ double value_of(Goal goal, const double* z, int classes, int label, double* z_ba
   }
 }
 
+/// The loss at the masked words of a batch, with its derivative.
+class MaskedWords {
+ public:
+  explicit MaskedWords(ModelProbe& probe)
+      : task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::masked_words})),
+        tape_(task_->make_tape()),
+        of_head_(probe.parameters().values.size()) {}
+  /// The share of a sample, of the weight 1 in place of its own.
+  double loss(Batch batch, Index sample, const double* u) {
+    std::erase_if(batch.masked, [&](const MaskedWord& word) { return word.sample != sample; });
+    return task_->value(alone(std::move(batch)), u, *tape_).loss;
+  }
+  /// u_bar := the derivatives of these shares.
+  void derivative(Batch batch, const double* u, double* u_bar) {
+    task_->gradient(alone(std::move(batch)), u, u_bar, of_head_, *tape_, Task::KeepFor::nothing);
+  }
+  double correct(const Batch& batch, const double* u) { return task_->value(batch, u, *tape_).correct; }
+
+ private:
+  static Batch alone(Batch batch) {
+    for (auto& word : batch.masked) word.weight /= batch.weight[static_cast<std::size_t>(word.sample)];
+    return batch;
+  }
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<TaskTape> tape_;
+  std::vector<double> of_head_;  // a gradient, of which nothing is read
+};
+
 }  // namespace
 
 void Goals::values(ModelProbe& probe, const Batch& batch, const double* u, std::vector<double>& value) const {
   const int classes = probe.spec().classes;
   value.assign(batch.weight.size() * goals_.size(), 0.0);
   const double* const z = classes > 0 ? probe.logits(u).data() : nullptr;
+  std::optional<MaskedWords> words;
+  if (classes == 0 && probe.spec().word_head.present) words.emplace(probe);
   for_each_sample(batch, [&](Index b, Index) {
     for (Index g = 0; g < count(); ++g) {
       const auto state = sample_of(probe.counted(), u, static_cast<int>(b));
       value[b * count() + g] = goals_[g] == Goal::norm
                                    ? state.squaredNorm() / static_cast<double>(state.size())
-                                   : value_of(goals_[g], z + b * classes, classes, batch.label[b], nullptr);
+                               : words ? words->loss(batch, b, u)
+                                       : value_of(goals_[g], z + b * classes, classes, batch.label[b], nullptr);
     }
   });
 }
@@ -72,6 +106,7 @@ void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const 
     return;
   }
   const int classes = probe.spec().classes;
+  if (classes == 0) return MaskedWords(probe).derivative(batch, u, u_bar);
   const auto& z = probe.logits(u);
   std::vector<double> z_bar(z.size(), 0.0);
   for_each_sample(batch, [&](Index b, Index) {
@@ -80,27 +115,53 @@ void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const 
   probe.pull_logits(z_bar, u_bar);
 }
 
-GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples)
-    : probe_(probe), goals_(goals), values_(samples, goals.count()) {}
+double Goals::correct(ModelProbe& probe, const Batch& batch, const double* u) const {
+  const auto& spec = probe.spec();
+  if (spec.classes > 0) return correct_share(batch, probe.logits(u), spec.classes);
+  return spec.word_head.present && !batch.masked.empty() ? MaskedWords(probe).correct(batch, u)
+                                                         : std::numeric_limits<double>::quiet_NaN();
+}
+
+GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples, const GoalValues* own)
+    : probe_(probe), goals_(goals), own_(own), values_(samples, goals.count()) {}
 
 void GoalValues::show(const Batch& batch) {
-  probe_.embed(batch, u_);
-  const auto& logits = probe_.forward(u_);
-  if (const int classes = probe_.spec().classes; classes > 0)
-    correct_.local()[0] += correct_share(batch, logits, classes);
-  goals_.values(probe_, batch, u_.data(), value_);
+  Ends here;
+  probe_.embed(batch, here.first);
+  here.last = here.first;
+  here.logits = probe_.forward(here.last);
+  correct_.local()[0] += goals_.correct(probe_, batch, here.last.data());
+  goals_.values(probe_, batch, here.last.data(), value_);
   for_each_sample(batch, [&](Index b, Index place) {
     std::copy_n(value_.data() + b * goals_.count(), goals_.count(), values_.row(place));
+  });
+  add_distances(batch, here, own_ == nullptr ? here : own_->kept_.at(shown_++));
+  if (own_ == nullptr) kept_.push_back(std::move(here));
+}
+
+void GoalValues::add_distances(const Batch& batch, const Ends& here, const Ends& own) {
+  const Index classes = probe_.spec().classes;
+  double* const sum = distances_.local();
+  for_each_sample(batch, [&](Index b, Index) {
+    const auto state = [&](const std::vector<double>& u) {
+      return sample_of(probe_.counted(), u.data(), static_cast<int>(b));
+    };
+    const auto logits = [&](const std::vector<double>& z) {
+      return Eigen::Map<const Eigen::VectorXd>(z.data() + b * classes, classes);
+    };
+    const double moved = (state(own.last) - state(own.first)).norm();
+    const double apart = (state(here.last) - state(own.last)).norm();
+    sum[0] += batch.weight[b] * (apart == 0 ? 0 : apart / moved);
+    sum[1] += batch.weight[b] * (classes > 0
+                                     ? (logits(here.logits) - logits(own.logits)).norm() / logits(own.logits).norm()
+                                     : std::numeric_limits<double>::quiet_NaN());
   });
 }
 
 void GoalValues::reduce(MPI_Comm comm) {
   values_.reduce(comm);
   correct_.reduce(comm);
-}
-
-double GoalValues::accuracy() const {
-  return probe_.spec().classes > 0 ? correct_.total()[0] : std::numeric_limits<double>::quiet_NaN();
+  distances_.reduce(comm);
 }
 
 DepthIndicators::DepthIndicators(ModelProbe& coarse, ModelProbe& fine, const Goals& goals, Weights weights,

@@ -19,8 +19,10 @@
 
 namespace fluxformer::depth {
 
-/// A number of a sample that its last state decides. loss: cross entropy; logit: z_y of its class y; margin:
-/// z_y - log(sum over c != y of exp z_c); norm: mean square of the state over its real tokens and channels.
+/// A number of a sample that its last state decides. loss: cross entropy, of a model without classes that of its
+/// masked words, with the weights by which the mean over samples is the mean over words; logit: z_y of its class
+/// y; margin: z_y - log(sum over c != y of exp z_c); norm: mean square of the state over its real tokens and
+/// channels.
 enum class Goal { loss, logit, margin, norm };
 
 /// Derivatives lambda_i of the goal. coarse: of the march itself (an error of first order in h in the sum).
@@ -32,7 +34,7 @@ enum class Weights { coarse, mean, exact };
 /// Values of goals for the samples of a batch, and their derivatives in the last state.
 class Goals {
  public:
-  /// All but norm need a classifier, and samples with a class.
+  /// All but norm need a classifier, and samples with a class; loss takes masked words as well.
   explicit Goals(std::vector<Goal> goals) : goals_(std::move(goals)) {}
 
   Index count() const { return std::ssize(goals_); }
@@ -40,16 +42,21 @@ class Goals {
   void values(ModelProbe& probe, const Batch& batch, const double* u, std::vector<double>& value) const;
   /// u_bar := dJ/du of each sample for goal number `goal`; 0 for padding and fillers.
   void derivative(ModelProbe& probe, const Batch& batch, Index goal, const double* u, double* u_bar) const;
+  /// The sum of the weights of the samples, or masked words, that are classified correctly at a last state u; NaN
+  /// without a classifier. Collective over the token line.
+  double correct(ModelProbe& probe, const Batch& batch, const double* u) const;
 
  private:
   std::vector<Goal> goals_;
 };
 
-/// Values of goals of the samples on the cells of a probe, and the share of them that is classified correctly.
+/// Values of goals of the samples on the cells of a probe, and the share of them that is classified correctly; and
+/// how far from another march their last states and logits are.
 class GoalValues {
  public:
-  /// Starts with so many samples. Probe and goals are borrowed.
-  GoalValues(ModelProbe& probe, const Goals& goals, Index samples);
+  /// Starts with so many samples. Probe and goals are borrowed. `own`: those on the model's own cells, which were
+  /// shown the same batches, and are borrowed; null: these are they.
+  GoalValues(ModelProbe& probe, const Goals& goals, Index samples, const GoalValues* own = nullptr);
   /// Adds the samples of a batch. Collective over the token line.
   void show(const Batch& batch);
   void reduce(MPI_Comm comm);
@@ -58,14 +65,27 @@ class GoalValues {
   const std::vector<double>& by_sample() const { return values_.numbers(); }
   double mean(Index goal) const { return values_.mean(goal); }
   /// NaN without a classifier.
-  double accuracy() const;
+  double accuracy() const { return correct_.total()[0]; }
+  /// The mean over the samples of |u_M - u*_M| / |u*_M - u_0|, where * is on the model's own cells.
+  double state_distance() const { return distances_.total()[0]; }
+  /// The mean over the samples of |z - z*| / |z*| for their logits z; NaN without classes.
+  double logit_distance() const { return distances_.total()[1]; }
 
  private:
+  /// What a batch gave on the model's own cells.
+  struct Ends {
+    std::vector<double> first, last, logits;
+  };
+  void add_distances(const Batch& batch, const Ends& here, const Ends& own);
+
   ModelProbe& probe_;
   const Goals& goals_;
+  const GoalValues* own_;
   SampleTable values_;
-  Sums correct_{1};
-  std::vector<double> u_, value_;
+  Sums correct_{1}, distances_{2};
+  std::vector<Ends> kept_;  // of all batches of this rank, on the model's own cells
+  std::size_t shown_ = 0;
+  std::vector<double> value_;
 };
 
 /// Indicators of the samples.

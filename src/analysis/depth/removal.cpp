@@ -369,15 +369,6 @@ std::vector<Subset> SubsetWalk::best() const {
   return least;
 }
 
-std::vector<double> rounded(std::vector<double> numbers) {
-  double largest = 0;
-  for (const double x : numbers) largest = std::max(largest, std::abs(x));
-  if (largest == 0) return numbers;
-  const double unit = std::pow(10, std::ceil(std::log10(largest)) - 10);
-  for (double& x : numbers) x = std::round(x / unit) * unit;
-  return numbers;
-}
-
 std::vector<int> removal_order(const std::vector<double>& scores) {
   const auto by = rounded(scores);
   std::vector<int> order(scores.size());

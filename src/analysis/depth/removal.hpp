@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/accumulator.hpp"
+#include "analysis/depth/rounded.hpp"
 #include "analysis/model_probe.hpp"
 #include "base/index.hpp"
 #include "model/tasks/task.hpp"
@@ -192,9 +193,6 @@ class SubsetWalk {
   std::vector<Slab> states_;
 };
 
-/// Numbers without the digits that depend on the order of a sum: multiples of 1e-10 of the power of ten above
-/// the largest size.
-std::vector<double> rounded(std::vector<double> numbers);
 /// The layers 1 .. S with the least score first, rounded; equals in the order of depth.
 std::vector<int> removal_order(const std::vector<double>& scores);
 /// The mean over 1 .. S - 1 kept layers of the loss less that of the best subset.

@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "analysis/depth/depth_limit.hpp"
+#include "analysis/state_examples.hpp"
+#include "model/tasks/word_task.hpp"
+#include "tests/support/small_problem.hpp"
+#include "tests/support/test_vectors.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer::depth {
@@ -190,6 +194,115 @@ TEST(Goals, have_the_derivatives_of_their_values) {
     const double product = std::inner_product(slope.begin(), slope.end(), direction.begin(), 0.0);
     EXPECT_NEAR(difference / (2 * e), product, 1e-8 * std::abs(product) + 1e-9);  // e^2 and round-off / e
   }
+}
+
+/// A model that guesses masked words, with a batch of them.
+struct Words {
+  Words() : one(spec(), 4, parameters()), batch(one.batch({0, 1, 3})) {
+    batch.masked = {{0, 1, 4, 0.3}, {0, 7, 2, 0.2}, {1, 8, 5, 0.3}, {2, 0, 3, 0.2}};
+    one.probe.embed(batch, u);
+    one.probe.forward(u);
+  }
+  static ProbeSpec spec() { return {.kind = ModelKind::pde, .layers = 2, .cells = 4, .vocabulary = 9, .classes = 0}; }
+  static Parameters parameters() {
+    auto model = probe_parameters(spec()).spec;
+    model.word_head.present = true;
+    return random_parameters({.model = model});
+  }
+  /// The loss of each masked word by its logits, with its weight.
+  std::vector<double> losses(const std::vector<double>& at) const {
+    std::vector<double> found;
+    for (const auto& [sample, token, word, weight] : batch.masked) {
+      std::vector<double> z(9);
+      word_logits(one.probe.parameters(), 1, at.data() + (token * 4 + sample) * one.probe.spec().width, z.data());
+      found.push_back(weight * loss_of({}, z.data(), 9, word, 1, nullptr));
+    }
+    return found;
+  }
+  ProbeCase one;
+  Batch batch;
+  std::vector<double> u;
+};
+
+TEST(Goals, of_masked_words_are_the_shares_of_samples_in_their_loss) {
+  Words words;
+  const Goals goals({Goal::loss, Goal::norm});
+  std::vector<double> value;
+  goals.values(words.one.probe, words.batch, words.u.data(), value);
+  const auto losses = words.losses(words.u);
+  const auto& weight = words.batch.weight;
+  EXPECT_NEAR(value[0], (losses[0] + losses[1]) / weight[0], 1e-13);
+  EXPECT_NEAR(value[2], losses[2] / weight[1], 1e-13);
+  EXPECT_NEAR(value[4], losses[3] / weight[2], 1e-13);
+}
+
+TEST(Goals, of_masked_words_have_the_derivatives_of_their_values) {
+  Words words;
+  const Goals goals({Goal::loss});
+  std::vector<double> slope(words.u.size()), above, below;
+  goals.derivative(words.one.probe, words.batch, 0, words.u.data(), slope.data());
+  const auto direction = random_vector(words.u.size(), 7);
+  const double e = 1e-5;
+  auto up = words.u, down = words.u;
+  for (std::size_t j = 0; j < up.size(); ++j) up[j] += e * direction[j], down[j] -= e * direction[j];
+  goals.values(words.one.probe, words.batch, up.data(), above);
+  goals.values(words.one.probe, words.batch, down.data(), below);
+  double difference = 0;
+  for (std::size_t b = 0; b < 3; ++b) difference += (above[b] - below[b]) / (2 * e);
+  const double product = std::inner_product(slope.begin(), slope.end(), direction.begin(), 0.0);
+  EXPECT_NEAR(difference, product, 1e-8 * std::abs(product) + 1e-9);  // e^2 and round-off / e
+}
+
+TEST(DepthIndicators, of_the_fan_add_up_for_masked_words_on_unequal_cells) {
+  Words words;
+  auto parameters = Words::parameters();
+  parameters.spec.set_depth(DepthCells::between(2, {0, 0.2, 0.9, 1.3, 2}));
+  ProbeCase coarse(Words::spec(), 4, parameters);
+  parameters.spec.set_depth(parameters.spec.depth().divided(2));
+  ProbeCase fine(Words::spec(), 4, parameters);
+  const Goals goals({Goal::loss});
+  GoalValues on_coarse(coarse.probe, goals, 4), on_fine(fine.probe, goals, 4, &on_coarse);
+  DepthIndicators eta(coarse.probe, fine.probe, goals, Weights::exact, 4);
+  on_coarse.show(words.batch);
+  on_fine.show(words.batch);
+  eta.show(words.batch);
+  eta.reduce(MPI_COMM_SELF);
+  on_coarse.reduce(MPI_COMM_SELF);
+  on_fine.reduce(MPI_COMM_SELF);
+  const auto found = eta.mean(0);
+  EXPECT_NEAR(std::accumulate(found.begin(), found.end(), 0.0), on_coarse.mean(0) - on_fine.mean(0), 1e-12);
+  EXPECT_EQ(on_coarse.state_distance(), 0);
+  EXPECT_GT(on_fine.state_distance(), 1e-3);
+  EXPECT_GT(on_coarse.accuracy() + 1, 0.5);  // a number
+}
+
+TEST(GoalValues, say_how_far_last_states_and_logits_move) {
+  ProbeCase own(pde(2), 4), other(pde(4), 4);
+  const auto batch = own.batch(keys);
+  const Goals goals({Goal::loss});
+  GoalValues at(own.probe, goals, 3), moved(other.probe, goals, 3, &at);
+  at.show(batch);
+  moved.show(batch);
+  moved.reduce(MPI_COMM_SELF);
+  std::vector<double> first, u, v;
+  own.probe.embed(batch, first);
+  u = v = first;
+  other.probe.embed(batch, v);
+  const auto z = own.probe.forward(u), w = other.probe.forward(v);
+  double states = 0, logits = 0;
+  for (std::size_t b = 0; b < keys.size(); ++b) {
+    const auto norm = [&](const std::vector<double>& x, const std::vector<double>& y) {
+      return (sample_of(own.probe.counted(), x.data(), static_cast<int>(b)) -
+              sample_of(own.probe.counted(), y.data(), static_cast<int>(b)))
+          .norm();
+    };
+    states += batch.weight[b] * norm(v, u) / norm(u, first);
+    double apart = 0, size = 0;
+    for (std::size_t c = 4 * b; c < 4 * b + 4; ++c) apart += (w[c] - z[c]) * (w[c] - z[c]), size += z[c] * z[c];
+    logits += batch.weight[b] * std::sqrt(apart / size);
+  }
+  EXPECT_NEAR(moved.state_distance(), states, 1e-13);
+  EXPECT_NEAR(moved.logit_distance(), logits, 1e-13);
 }
 
 TEST(DepthIndicators, refuse_cells_that_do_not_divide) {
