@@ -70,9 +70,11 @@ void refuse_what_variants_decide(const Settings& settings) {
   if (!settings.word("model.file").empty())
     throw BadInput("model.file: the ablation trains its own models; leave it out");
   const int cells = settings.count("mesh.cells"), layers = settings.count("mesh.layers");
-  if ((cells != 0 && cells != layers) || !settings.word("mesh.edges").empty() || settings.real("equation.c") != 1)
+  if ((cells != 0 && cells != layers) || !settings.word("mesh.edges").empty() ||
+      settings.real("equation.c") != 1)
     throw BadInput(
-        "mesh.cells, mesh.edges, equation.c: the ablation solves all variants on one cell per layer with c = 1, which "
+        "mesh.cells, mesh.edges, equation.c: the ablation solves all variants on one cell per layer with c = "
+        "1, which "
         "norm post and residual off require; leave them out");
   if (settings.count("mesh.ranks_token") > 1)
     throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +

@@ -25,10 +25,11 @@ void declare_mesh(Options& options) {
                   "number of depth cells M, a multiple of mesh.layers if weights are constant in each layer; "
                   "0: as in the training of model.file, otherwise one per layer",
                   {.minimum = 0});
-  options.declare("mesh.edges", "",
-                  "edges of unequal depth cells in layers, 0 first and mesh.layers last, separated by commas, or "
-                  "a file of this program whose cells are to be used; in place of mesh.cells",
-                  {.unit = "layers"});
+  options.declare(
+      "mesh.edges", "",
+      "edges of unequal depth cells in layers, 0 first and mesh.layers last, separated by commas, or "
+      "a file of this program whose cells are to be used; in place of mesh.cells",
+      {.unit = "layers"});
   options.declare("mesh.tokens_x", 0L,
                   "number of token columns if the data do not set it; 0: as in the data, otherwise 1",
                   {.minimum = 0});

@@ -221,8 +221,8 @@ void ComparedModels::require_alike() const {
       if (spec.causal != first.causal)
         throw BadInput(one.file +
                        ": its attention is causal and that of the first model is not, or vice versa");
-      if (spec.depth() != same.spec.depth() || spec.knots != same.spec.knots || spec.width != same.spec.width ||
-          spec.attention.heads != same.spec.attention.heads ||
+      if (spec.depth() != same.spec.depth() || spec.knots != same.spec.knots ||
+          spec.width != same.spec.width || spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
         throw BadInput(one.file + ": differs in size from " + list.front().file);
     }

@@ -115,14 +115,16 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
       problem().require_classes("refinement.goals = " + word);
       if (spec.classes == 0)
         throw BadInput("refinement.goals = " + word + ": models." + name +
-                       (spec.word_head.present ? " guesses masked words, and has no classes; take loss or norm"
-                                               : " has no classes; norm needs none"));
+                       (spec.word_head.present
+                            ? " guesses masked words, and has no classes; take loss or norm"
+                            : " has no classes; norm needs none"));
     }
     if (adapt_ == Adapt::none) continue;
     target(spec);  // throws
     if (adapt_ == Adapt::equidistribute && spec.variation == DepthVariation::constant)
-      throw BadInput("refinement.adapt = equidistribute: models." + name +
-                     " has weights of its own in each layer, so that cells must end where layers do; take bisect");
+      throw BadInput(
+          "refinement.adapt = equidistribute: models." + name +
+          " has weights of its own in each layer, so that cells must end where layers do; take bisect");
   }
 }
 
@@ -131,9 +133,11 @@ study::Contents Refinement::contents() {
   return compare::with_models(
       {.coordinates = {axes::test_sample, goal, multiple, cell, edge},
        .notes = {goal_names, weights, adapt},
-       .measures = {goal_value, accuracy, state_distance, logit_distance, order, asymptotic, limit, distance,
-                    within_tolerance, indicator, indicator_abs, estimate, effectivity, change_effectivity, gain,
-                    curvature, cosine, straightness, adapted_value, adapted_accuracy, edges, goal_by_sample},
+       .measures = {goal_value,    accuracy,      state_distance, logit_distance,     order,
+                    asymptotic,    limit,         distance,       within_tolerance,   indicator,
+                    indicator_abs, estimate,      effectivity,    change_effectivity, gain,
+                    curvature,     cosine,        straightness,   adapted_value,      adapted_accuracy,
+                    edges,         goal_by_sample},
        .mesh = true});
 }
 
@@ -345,15 +349,14 @@ void declare_refinement(Options& options) {
                   "places depth cells anew by the indicators of the first goal: bisect halves those with the "
                   "largest, step by step; equidistribute gives all cells the same",
                   {.choices = adapt_words});
-  options.declare("refinement.theta", 0.5, "share of the sum of the indicators in the cells that a step halves",
-                  {.minimum = 0,
-                   .maximum = 1,
-                   .above_minimum = true,
-                   .when = When{"refinement.adapt", "bisect"}});
-  options.declare("refinement.target", 0L,
-                  "most depth cells placed anew, one of the numbers of refinement.cells; 0: four times those of "
-                  "each model",
-                  {.unit = "cells", .minimum = 0, .when = When{"refinement.adapt", Not{"none"}}});
+  options.declare(
+      "refinement.theta", 0.5, "share of the sum of the indicators in the cells that a step halves",
+      {.minimum = 0, .maximum = 1, .above_minimum = true, .when = When{"refinement.adapt", "bisect"}});
+  options.declare(
+      "refinement.target", 0L,
+      "most depth cells placed anew, one of the numbers of refinement.cells; 0: four times those of "
+      "each model",
+      {.unit = "cells", .minimum = 0, .when = When{"refinement.adapt", Not{"none"}}});
   declare_masked_words(options);
 }
 

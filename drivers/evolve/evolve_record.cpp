@@ -131,8 +131,7 @@ void EvolveRecord::define_axes() {
   const auto& line = mesh_.token_line();
   const int tokens = line.tokens();
   std::vector<double> depth, column, row;
-  for (int i = 1; i <= mesh_.total_cells(); ++i)
-    depth.push_back(problem_.equation->spec().depth.depth(i));
+  for (int i = 1; i <= mesh_.total_cells(); ++i) depth.push_back(problem_.equation->spec().depth.depth(i));
   for (int token = 0; token < tokens; ++token) {
     column.push_back(token % line.tokens_x());
     row.push_back(token / line.tokens_x());

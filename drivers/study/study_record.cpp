@@ -13,10 +13,9 @@
 namespace fluxformer {
 namespace {
 
-/// names::mesh_edges with its axes.
-io::Variable mesh_edges(std::vector<std::string> axes) {
-  return {"edges", std::move(axes), "layers", "edges of the depth cells that were found"};
-}
+// names::mesh_edges with its coordinate
+const io::Variable mesh_edge = io::index("mesh_edge", "edge of the depth cells that were found"),
+                   mesh_edges{"edges", {"mesh_edge"}, "layers", "edges of the depth cells that were found"};
 
 /// Calls use(k) for the places k, in rising order, that have the given indices (-1: any) in a row-major array.
 template <class Use>
@@ -41,7 +40,10 @@ void study::describe(io::Description& description, const std::string& experiment
   description.attributes(group, {samples});
   description.attributes(group, contents.notes);
   description.attributes(model, contents.model_notes);
-  if (contents.mesh) description.variables("/mesh", {mesh_edges({"M + 1"})});
+  if (contents.mesh) {
+    description.variables("/", {mesh_edge});
+    description.variables("/mesh", {mesh_edges});
+  }
   auto measures = contents.measures;
   measures.push_back(seconds);
   for (auto& one : measures) one.axes.insert(one.axes.begin(), axes::seed.name);
@@ -83,6 +85,11 @@ void StudyRecord::samples(const std::vector<std::size_t>& members) {
 void StudyRecord::note(const std::string& group, const io::Attribute& attribute,
                        const io::AttributeValue& value) {
   notes_.push_back({this->group(group), attribute, value});
+}
+
+void StudyRecord::mesh(std::vector<double> edges) {
+  axis(mesh_edge, 0, std::ssize(edges) - 1);
+  mesh_edges_ = std::move(edges);
 }
 
 void StudyRecord::rows(const std::string& group, const io::Variable& measure, std::vector<float> mine) {
@@ -140,8 +147,7 @@ void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
   for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);
-  if (!mesh_edges_.empty())
-    archive.write("/mesh", mesh_edges(names::anonymous_axes({std::ssize(mesh_edges_)})), mesh_edges_);
+  if (!mesh_edges_.empty()) archive.write("/mesh", mesh_edges, mesh_edges_);
   for (const auto& one : notes_) archive.attribute(one.name, one.value, one.object);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   archive.finish(names::done);

@@ -79,7 +79,7 @@ class StudyRecord {
   void rows(const std::string& group, const io::Variable& measure, std::vector<float> mine);
 
   /// Adds the edges of depth cells that were found, in layers, as mesh.edges = FILE reads them.
-  void mesh(std::vector<double> edges) { mesh_edges_ = std::move(edges); }
+  void mesh(std::vector<double> edges);
 
   /// How many numbers a place gives of a measure: the product of the sizes of its axes along which the place
   /// has no index. <model> in the name of an axis stands for the group; "extent_N" is an axis of N numbers

@@ -146,7 +146,8 @@ double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const 
   const auto equation = equation_for(plan.equation, parameters.spec);
   const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
   double longest = equation.depth.longest();
-  for (const int cells : plan.cells) longest = std::max(longest, DepthCells{equation.depth.layers, cells}.longest());
+  for (const int cells : plan.cells)
+    longest = std::max(longest, DepthCells{equation.depth.layers, cells}.longest());
   const double largest = 0.5 * equation.speed / (longest * axes);
   for (const auto& view : parameters.layout.views()) {
     if (view.name != "kappa") continue;

@@ -146,7 +146,8 @@ int order_of(const AdjointSettings& settings) {
 
 struct AdjointMarch::Impl {
   using Trajectory = AdjointStepper::Trajectory;
-  Impl(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& s, DepthRange cells_of_march)
+  Impl(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& s,
+       DepthRange cells_of_march)
       : field(model, depth, speed), settings(s), range(cells_of_march) {
     require_valid(settings);
     if (!AdjointMethod(settings).layer_map())
@@ -213,8 +214,8 @@ struct AdjointMarch::Impl {
   Index most_bytes = 0;
 };
 
-AdjointMarch::AdjointMarch(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& settings,
-                           DepthRange range)
+AdjointMarch::AdjointMarch(DepthModel& model, const DepthCells& depth, double speed,
+                           const AdjointSettings& settings, DepthRange range)
     : impl_(std::make_unique<Impl>(model, depth, speed, settings, range)) {}
 AdjointMarch::~AdjointMarch() = default;
 

@@ -32,7 +32,8 @@ class March {
   March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings)
       : March(model, depth, speed, settings, all_cells(depth)) {}
   /// A march through the cells of `range` only.
-  March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings, DepthRange range);
+  March(DepthModel& model, const DepthCells& depth, double speed, const MarchSettings& settings,
+        DepthRange range);
   ~March();
   March(const March&) = delete;
   March& operator=(const March&) = delete;

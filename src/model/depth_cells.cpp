@@ -73,8 +73,8 @@ std::vector<int> DepthCells::layer_rows(const char* why) const {
     if (depth(row) == std::ssize(rows)) rows.push_back(row);
   if (std::ssize(rows) == layers + 1) return rows;
   if (equal())
-    throw BadInput("mesh.cells = " + std::to_string(cells) + ": must be a multiple of mesh.layers = " +
-                   std::to_string(layers) + " " + why);
+    throw BadInput("mesh.cells = " + std::to_string(cells) +
+                   ": must be a multiple of mesh.layers = " + std::to_string(layers) + " " + why);
   refuse("must hold " + std::to_string(rows.size()) + ", where a layer ends, " + why);
 }
 

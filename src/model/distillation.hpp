@@ -56,11 +56,11 @@ class Distillation final : public DepthLoss {
   /// All objects are borrowed; `cells` are those of the stage, whose states are compared. Throws BadInput for
   /// a teacher of another number of layers, width (hidden) or heads (attention), for cells that do not end
   /// where layers do, and for order macaron (attention).
-  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, const DepthCells& depth,
-               Weights weights, DepthRange cells);
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
+               const DepthCells& depth, Weights weights, DepthRange cells);
   /// The distillation of a model that is not cut into stages.
-  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context, const DepthCells& depth,
-               Weights weights)
+  Distillation(Teacher& teacher, const Parameters& student, const SlabContext& context,
+               const DepthCells& depth, Weights weights)
       : Distillation(teacher, student, context, depth, weights, all_cells(depth)) {}
   ~Distillation() override;
 

@@ -59,7 +59,8 @@ void LayerTerm::add_adjoint(const Column<const double>& u, const Column<const do
 
 std::optional<StepLimit> LayerTerm::step_limit() const {
   // Each row relaxes to G_i(u_{i-1}) at the rate c/h_i.
-  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.shortest(), depth_.equal() ? "c dt/h" : "c dt/(least h_i)"};
+  return StepLimit{StepLimit::Kind::transport, speed_ / depth_.shortest(),
+                   depth_.equal() ? "c dt/h" : "c dt/(least h_i)"};
 }
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
@@ -116,7 +117,8 @@ std::string_view attention_text(const ModelSpec& spec) {
 /// "kappa = 0.1", or "kappa = 0.1 .. 0.3".
 std::string range_text(const std::string& symbol, double from, double to) {
   const auto least = value_text(symbol, from), largest = value_text(symbol, to);
-  return least == largest ? least : least + " .. " + largest.substr(symbol.size() + std::string(" = ").size());
+  return least == largest ? least
+                          : least + " .. " + largest.substr(symbol.size() + std::string(" = ").size());
 }
 
 std::string kappa_text(const EquationCoefficients& of) {
@@ -301,8 +303,10 @@ void Equation::check_combination() const {
     const double number = model_.largest_kappa() * h / c * axes;
     if (number > 0.5 * (1 + round_off)) {
       if (!spec_.depth.equal())
-        refuse("equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
-               "kappa (h/c) ", axes, " = ", number, " > 1/2 in the longest cell of mesh.edges, h = ", h);
+        refuse(
+            "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
+            "kappa (h/c) ",
+            axes, " = ", number, " > 1/2 in the longest cell of mesh.edges, h = ", h);
       // With h = S/M the condition is M >= 2 kappa (S/c) axes; constant weights need a multiple of S.
       const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
       const double multiple = model.variation == DepthVariation::constant ? s : 1;

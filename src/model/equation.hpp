@@ -82,14 +82,16 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
 /// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
-  AttentionTerm(DepthModel& model, const DepthCells& depth) : FieldTerm(model, depth, FieldTermKind::attention) {}
+  AttentionTerm(DepthModel& model, const DepthCells& depth)
+      : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
 };
 
 /// Reaction rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
-  ReactionTerm(DepthModel& model, const DepthCells& depth) : FieldTerm(model, depth, FieldTermKind::reaction) {}
+  ReactionTerm(DepthModel& model, const DepthCells& depth)
+      : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;
 };
 

@@ -18,8 +18,8 @@ struct LossHessian::BatchTape {
   ModelPass pass;
 };
 
-LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth, double speed,
-                         const Loss& loss)
+LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, const DepthCells& depth,
+                         double speed, const Loss& loss)
     : parameters_(parameters),
       context_(context),
       depth_(depth),

@@ -204,8 +204,8 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
     try {
       const auto depth = DepthCells::between(spec.layers, archive.array(model_file::edges).values);
       if (spec.cells != depth.cells)
-        throw BadInput("has " + std::to_string(depth.cells) + " cells, /model@cells = " +
-                       std::to_string(spec.cells));
+        throw BadInput("has " + std::to_string(depth.cells) +
+                       " cells, /model@cells = " + std::to_string(spec.cells));
       spec.edges = depth.edges;
     } catch (const BadInput& e) {
       throw BadInput(archive.called() + ": " + model_file::edges + ": " + e.what());

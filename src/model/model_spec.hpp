@@ -61,14 +61,14 @@ struct ModelSpec {
   bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
   int cells = 0;        ///< depth cells in training; 0: unknown
   std::vector<double> edges = {};  ///< depths s_0 .. s_M of their edges; empty: equal cells
-  int features = 0;     ///< numbers per input token; 0: no linear embedding
-  int vocabulary = 0;   ///< words, for tokens that are word indices (then features = 0); 0: none
-  int segments = 0;     ///< rows of the segment embedding, for words; 0: none
-  int tokens = 0;       ///< learned positions; 0: none
-  bool class_token = false;     ///< a learned vector in place of the first token; with features only
-  bool embedding_norm = false;  ///< LayerNorm on the embedded tokens
-  bool final_norm = false;      ///< norm = pre: a final LayerNorm also without a head
-  int classes = 0;              ///< outputs of the classifier; 0: none
+  int features = 0;                ///< numbers per input token; 0: no linear embedding
+  int vocabulary = 0;              ///< words, for tokens that are word indices (then features = 0); 0: none
+  int segments = 0;                ///< rows of the segment embedding, for words; 0: none
+  int tokens = 0;                  ///< learned positions; 0: none
+  bool class_token = false;        ///< a learned vector in place of the first token; with features only
+  bool embedding_norm = false;     ///< LayerNorm on the embedded tokens
+  bool final_norm = false;         ///< norm = pre: a final LayerNorm also without a head
+  int classes = 0;                 ///< outputs of the classifier; 0: none
   Pooling pooling = Pooling::mean;
   HeadTransform head_transform = {};  ///< transform in front of the classifier
   WordHead word_head = {};

@@ -81,7 +81,7 @@ def differences(experiment, name, dataset):
         yield f"{name} is not described"
         return
     entry, stands_for = found
-    if name.startswith(("/model/", "/mesh/", "/state/", "/extent_")):  # sizes without coordinates
+    if name.startswith(("/model/", "/state/", "/extent_")):  # sizes without coordinates
         return
     wanted = [functools.reduce(lambda axis, pair: axis.replace(*pair), stands_for.items(), axis) for axis in entry["axes"]]
     axes = axes_of(dataset)

@@ -20,7 +20,8 @@ struct ClassifierHessian {
                                 SmallClassifier::words, c.model.segments, SmallClassifier::classes)
                  : random_samples(13, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
                                   SmallClassifier::classes, 1)),
-        run(comm, ranks_token, {.cells = c.cells, .edges = c.edges, .global = size_of(comm) / ranks_token * 2, .loss = c.loss},
+        run(comm, ranks_token,
+            {.cells = c.cells, .edges = c.edges, .global = size_of(comm) / ranks_token * 2, .loss = c.loss},
             data, c.parameters()),
         objective{c.loss,
                   c.model.variation == DepthVariation::linear ? 0.3 : 0.0,

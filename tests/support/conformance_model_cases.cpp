@@ -60,9 +60,11 @@ TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference ref
 TermCase layer_map(std::string name, const ProblemSpec& spec) {
   return model_case(
       "layer_map_" + std::move(name), spec,
-      [](DepthModel& model, const DepthCells& depth) { return std::make_unique<LayerTerm>(model, depth, speed); },
-      [](const auto& tokens, const auto& parameters, const DepthCells& depth, int cell, const naive::Slab& below,
-         const naive::Slab& here) {
+      [](DepthModel& model, const DepthCells& depth) {
+        return std::make_unique<LayerTerm>(model, depth, speed);
+      },
+      [](const auto& tokens, const auto& parameters, const DepthCells& depth, int cell,
+         const naive::Slab& below, const naive::Slab& here) {
         const double h = depth.length(cell);
         auto row = naive::layer_map(tokens, parameters, depth.entry(cell), h / speed, below);
         for (std::size_t j = 0; j < row.size(); ++j) row[j] = speed / h * (row[j] - here[j]);
@@ -75,8 +77,8 @@ TermCase field(std::string name, const ProblemSpec& spec, FieldTermKind part) {
   return model_case(
       "field_" + std::move(name), spec,
       [](DepthModel& model, const DepthCells& depth) { return std::make_unique<FieldPart>(model, depth); },
-      [part](const auto& tokens, const auto& parameters, const DepthCells& depth, int cell, const naive::Slab&,
-             const naive::Slab& here) {
+      [part](const auto& tokens, const auto& parameters, const DepthCells& depth, int cell,
+             const naive::Slab&, const naive::Slab& here) {
         return naive::field(tokens, parameters, depth.exit(cell), part, here);
       });
 }

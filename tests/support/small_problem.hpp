@@ -22,7 +22,7 @@ using Whole = std::vector<double>;
 
 struct ProblemSpec {
   ModelSpec model = {};
-  MeshSpec mesh = {};  ///< width is the model's
+  MeshSpec mesh = {};              ///< width is the model's
   std::vector<double> edges = {};  ///< of unequal depth cells
   DepthScheme scheme = DepthScheme::shift;
   double speed = 1, epsilon = 0, kappa = 0, alpha = 1, rho = 1;

@@ -18,7 +18,7 @@ namespace fluxformer::test {
 struct TrainingSpec {
   int cells = 1;                   ///< M
   std::vector<double> edges = {};  ///< of unequal cells
-  int global = 1;  ///< samples in a batch
+  int global = 1;                  ///< samples in a batch
   Loss loss = {};
   TrainerSettings settings = {};
   std::uint64_t seed = 1;

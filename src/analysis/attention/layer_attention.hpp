@@ -27,7 +27,7 @@ class LayerAttention {
 
  private:
   ModelProbe& probe_;
-  std::vector<int> rows_;  // at which layers end
+  std::vector<int> rows_;                     // at which layers end
   std::vector<std::vector<double>> entries_;  // the state at which each layer begins
   std::vector<double> u_, k_;
 };

@@ -17,15 +17,17 @@ inline const io::Attribute goal_names{"goal_names", "goals in words, one a line"
 
 inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "goal, mean over samples"},
     accuracy{"accuracy", {"multiple"}, "", "fraction of the samples classified correctly"},
-    state_distance{"state_distance",
-                   {"multiple"},
-                   "",
-                   "distance of the last state from that on the model's cells, over what these do to the state; "
-                   "mean over samples"},
-    logit_distance{"logit_distance",
-                   {"multiple"},
-                   "",
-                   "distance of the logits from those on the model's cells, over their size; mean over samples"},
+    state_distance{
+        "state_distance",
+        {"multiple"},
+        "",
+        "distance of the last state from that on the model's cells, over what these do to the state; "
+        "mean over samples"},
+    logit_distance{
+        "logit_distance",
+        {"multiple"},
+        "",
+        "distance of the logits from those on the model's cells, over their size; mean over samples"},
     order{"order",
           {"goal"},
           "",
@@ -60,10 +62,11 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
         {"goal"},
         "",
         "factor by which cells placed best lower the sum of the sizes of the indicators, at the same number"},
-    curvature{"curvature",
-              {},
-              "",
-              "change of the step of the states from cell to cell over its size, between 0 (a line) and 1; mean"},
+    curvature{
+        "curvature",
+        {},
+        "",
+        "change of the step of the states from cell to cell over its size, between 0 (a line) and 1; mean"},
     cosine{"cosine", {}, "", "cosine of consecutive steps of the states, mean"},
     straightness{"straightness", {}, "", "distance of the last state from the first over the path; mean"},
     adapted_value{"adapted_value",

@@ -83,10 +83,10 @@ void Goals::values(ModelProbe& probe, const Batch& batch, const double* u, std::
   for_each_sample(batch, [&](Index b, Index) {
     for (Index g = 0; g < count(); ++g) {
       const auto state = sample_of(probe.counted(), u, static_cast<int>(b));
-      value[b * count() + g] = goals_[g] == Goal::norm
-                                   ? state.squaredNorm() / static_cast<double>(state.size())
-                               : words ? words->loss(batch, b, u)
-                                       : value_of(goals_[g], z + b * classes, classes, batch.label[b], nullptr);
+      value[b * count() + g] =
+          goals_[g] == Goal::norm ? state.squaredNorm() / static_cast<double>(state.size())
+          : words                 ? words->loss(batch, b, u)
+                                  : value_of(goals_[g], z + b * classes, classes, batch.label[b], nullptr);
     }
   });
 }
@@ -152,9 +152,9 @@ void GoalValues::add_distances(const Batch& batch, const Ends& here, const Ends&
     const double moved = (state(own.last) - state(own.first)).norm();
     const double apart = (state(here.last) - state(own.last)).norm();
     sum[0] += batch.weight[b] * (apart == 0 ? 0 : apart / moved);
-    sum[1] += batch.weight[b] * (classes > 0
-                                     ? (logits(here.logits) - logits(own.logits)).norm() / logits(own.logits).norm()
-                                     : std::numeric_limits<double>::quiet_NaN());
+    sum[1] += batch.weight[b] *
+              (classes > 0 ? (logits(here.logits) - logits(own.logits)).norm() / logits(own.logits).norm()
+                           : std::numeric_limits<double>::quiet_NaN());
   });
 }
 

@@ -72,7 +72,7 @@ class GoalValues {
   double logit_distance() const { return distances_.total()[1]; }
 
  private:
-  /// What a batch gave on the model's own cells.
+  /// First and last state of a batch on the cells of a probe, and its logits.
   struct Ends {
     std::vector<double> first, last, logits;
   };

@@ -78,9 +78,7 @@ std::string refusal_of(const Make& make) {
 }
 
 TEST(DepthCells, are_refused_with_the_depth_that_is_wrong) {
-  const auto refusal = [](const Edges& edges) {
-    return refusal_of([&] { DepthCells::between(2, edges); });
-  };
+  const auto refusal = [](const Edges& edges) { return refusal_of([&] { DepthCells::between(2, edges); }); };
   EXPECT_EQ(refusal({0, 2}), "");
   EXPECT_NE(refusal({0}).find("at least two"), std::string::npos);
   EXPECT_NE(refusal({0, 1}).find("not from 0 to 1"), std::string::npos);
@@ -90,7 +88,8 @@ TEST(DepthCells, are_refused_with_the_depth_that_is_wrong) {
   EXPECT_NE(refusal({0, 1, 1 + 5e-7, 2}).find("shorter than 1e-6"), std::string::npos);
   EXPECT_NE(refusal({0, std::nan(""), 2}).find("must increase"), std::string::npos);
   const auto rows = [](const DepthCells& cells) { return refusal_of([&] { cells.layer_rows("here"); }); };
-  EXPECT_EQ(rows(DepthCells::between(3, {0, 1, 2.5, 3})), "mesh.edges: must hold 2, where a layer ends, here");
+  EXPECT_EQ(rows(DepthCells::between(3, {0, 1, 2.5, 3})),
+            "mesh.edges: must hold 2, where a layer ends, here");
   EXPECT_EQ(rows({4, 6}), "mesh.cells = 6: must be a multiple of mesh.layers = 4 here");
 }
 

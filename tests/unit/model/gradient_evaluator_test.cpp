@@ -69,7 +69,11 @@ class GradientOf : public testing::TestWithParam<GradientEvaluatorCase> {
   GradientOf()
       : data(random_samples(3, gradient_evaluator_tokens_x, gradient_evaluator_tokens_y, 4, classes, 1)),
         run(MPI_COMM_SELF, 1,
-            {.cells = GetParam().cells, .edges = GetParam().edges, .global = 3, .loss = GetParam().loss, .dropout = GetParam().dropout},
+            {.cells = GetParam().cells,
+             .edges = GetParam().edges,
+             .global = 3,
+             .loss = GetParam().loss,
+             .dropout = GetParam().dropout},
             data, GetParam().parameters()),
         squares(run.parameters, run.context, GetParam().cells),
         batch(small_batch(GetParam().model)) {}

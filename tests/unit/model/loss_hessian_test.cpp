@@ -47,8 +47,9 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
   HessianOf()
       : data(random_samples(3, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 4,
                             SmallClassifier::classes, 1)),
-        run(MPI_COMM_SELF, 1, {.cells = GetParam().cells, .edges = GetParam().edges, .global = 3, .loss = GetParam().loss}, data,
-            GetParam().parameters()),
+        run(MPI_COMM_SELF, 1,
+            {.cells = GetParam().cells, .edges = GetParam().edges, .global = 3, .loss = GetParam().loss},
+            data, GetParam().parameters()),
         hessian(run.parameters, run.context, run.march.depth(), 1, GetParam().loss),
         batch(small_batch(GetParam().model)),
         start(run.parameters.values) {}
@@ -212,9 +213,9 @@ TEST(LossHessian, starts_afresh_where_token_diffusion_set_in_or_ended) {
     without.kappa = 0;
     const auto batch = small_batch(with.model);
     const auto run = [&](const SmallClassifier& c) {
-      return std::make_unique<TrainingRun>(MPI_COMM_SELF, 1,
-                                           TrainingSpec{.cells = c.cells, .edges = c.edges, .global = 3, .loss = c.loss}, data,
-                                           c.parameters());
+      return std::make_unique<TrainingRun>(
+          MPI_COMM_SELF, 1, TrainingSpec{.cells = c.cells, .edges = c.edges, .global = 3, .loss = c.loss},
+          data, c.parameters());
     };
     const auto hessian_of = [&](TrainingRun& of) {
       return std::make_unique<LossHessian>(of.parameters, of.context, of.march.depth(), 1, with.loss);

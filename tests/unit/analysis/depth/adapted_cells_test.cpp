@@ -75,7 +75,8 @@ TEST(Marking, takes_the_fewest_cells_with_a_share_of_the_sum) {
   EXPECT_EQ(marked_cells({1, -5, 2, 2}, 0.5, 4), (Marks{false, true, false, false}));
   EXPECT_EQ(marked_cells({1, -5, 2, 2}, 0.6, 4), (Marks{false, true, true, false})) << "the first of equals";
   EXPECT_EQ(marked_cells({1, -5, 2, 2}, 0.9, 4), (Marks{false, true, true, true}));
-  EXPECT_EQ(marked_cells({1, -5, 2, 2}, 0.9, 2), (Marks{false, true, true, false})) << "no more than asked for";
+  EXPECT_EQ(marked_cells({1, -5, 2, 2}, 0.9, 2), (Marks{false, true, true, false}))
+      << "no more than asked for";
   EXPECT_EQ(marked_cells({1, 0, 2, 0}, 1, 4), (Marks{true, false, true, false})) << "zeros never";
   EXPECT_EQ(marked_cells({0, 0}, 1, 2), (Marks{false, false}));
 }

@@ -203,7 +203,9 @@ struct Words {
     one.probe.embed(batch, u);
     one.probe.forward(u);
   }
-  static ProbeSpec spec() { return {.kind = ModelKind::pde, .layers = 2, .cells = 4, .vocabulary = 9, .classes = 0}; }
+  static ProbeSpec spec() {
+    return {.kind = ModelKind::pde, .layers = 2, .cells = 4, .vocabulary = 9, .classes = 0};
+  }
   static Parameters parameters() {
     auto model = probe_parameters(spec()).spec;
     model.word_head.present = true;
@@ -214,7 +216,8 @@ struct Words {
     std::vector<double> found;
     for (const auto& [sample, token, word, weight] : batch.masked) {
       std::vector<double> z(9);
-      word_logits(one.probe.parameters(), 1, at.data() + (token * 4 + sample) * one.probe.spec().width, z.data());
+      word_logits(one.probe.parameters(), 1, at.data() + (token * 4 + sample) * one.probe.spec().width,
+                  z.data());
       found.push_back(weight * loss_of({}, z.data(), 9, word, 1, nullptr));
     }
     return found;
@@ -298,7 +301,8 @@ TEST(GoalValues, say_how_far_last_states_and_logits_move) {
     };
     states += batch.weight[b] * norm(v, u) / norm(u, first);
     double apart = 0, size = 0;
-    for (std::size_t c = 4 * b; c < 4 * b + 4; ++c) apart += (w[c] - z[c]) * (w[c] - z[c]), size += z[c] * z[c];
+    for (std::size_t c = 4 * b; c < 4 * b + 4; ++c)
+      apart += (w[c] - z[c]) * (w[c] - z[c]), size += z[c] * z[c];
     logits += batch.weight[b] * std::sqrt(apart / size);
   }
   EXPECT_NEAR(moved.state_distance(), states, 1e-13);

@@ -28,8 +28,7 @@ struct Case {
   }
   int length() const { return batch.length[0]; }
   std::vector<BlockNorms> norms(int columns, const derivatives::BlockNormPlan& plan = {}) {
-    return InputJacobian(c.probe.parameters(), c.line, columns)
-        .norms(u_0.data(), length(), plan);
+    return InputJacobian(c.probe.parameters(), c.line, columns).norms(u_0.data(), length(), plan);
   }
   /// The whole Jacobian of row `row`, [channel of token j][channel of token i], by ModelProbe::tangent.
   Eigen::MatrixXd jacobian(int row) {

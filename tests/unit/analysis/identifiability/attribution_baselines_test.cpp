@@ -86,7 +86,8 @@ TEST(Rollout, is_the_attribution_of_frozen_heads_that_only_mix_tokens) {
     for (const auto& a : attention)
       jacobian = fluxformer::test::product(Eigen::MatrixXd::Identity(7, 7) + step * a, jacobian);
     const Matrix c = contributions_of_norms(jacobian.transpose());
-    EXPECT_LT((c.transpose() - rollout(attention, std::vector(attention.size(), step)).back()).norm(), attribution_baselines_rounding);
+    EXPECT_LT((c.transpose() - rollout(attention, std::vector(attention.size(), step)).back()).norm(),
+              attribution_baselines_rounding);
   }
 }
 

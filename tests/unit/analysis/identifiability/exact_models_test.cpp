@@ -62,8 +62,8 @@ Measured measure(const FrozenCase& frozen_case) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
   const auto u_0 = random_vector(tokens * static_cast<std::size_t>(parameters.spec.width), 3);
   Measured found;
-  for (const auto& norms :
-       derivatives::InputJacobian(on_cells(parameters, frozen_case.cells), line, 5).norms(u_0.data(), tokens, {}))
+  for (const auto& norms : derivatives::InputJacobian(on_cells(parameters, frozen_case.cells), line, 5)
+                               .norms(u_0.data(), tokens, {}))
     found.c.push_back(contributions_of_norms(norms.norms));
   for (int l = 0; l < 2; ++l) {
     Matrix a = Matrix::Zero(tokens, tokens);
@@ -120,7 +120,8 @@ TEST(Contributions, of_token_diffusion_are_powers_of_its_stencil) {
   const auto parameters = random_parameters({.model = model, .kappa = kappa, .alpha = 0, .rho = 0});
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
   const auto u_0 = random_vector(tokens * 6, 3);
-  const auto found = derivatives::InputJacobian(on_cells(parameters, 4), line, 6).norms(u_0.data(), tokens, {});
+  const auto found =
+      derivatives::InputJacobian(on_cells(parameters, 4), line, 6).norms(u_0.data(), tokens, {});
   Matrix step = Matrix::Identity(tokens, tokens);
   for (int i = 0; i < tokens; ++i)
     for (const int j : {i - 1, i + 1})

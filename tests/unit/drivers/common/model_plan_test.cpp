@@ -167,11 +167,15 @@ TEST(EquationPlan, takes_edges_from_the_deck_then_those_of_the_training) {
   EXPECT_EQ(edges({"mesh.cells=3"}, trained), Edges{});
   EXPECT_EQ(edges({"mesh.edges=0, 0.25, 2"}, trained), (Edges{0, 0.25, 2}));
   EXPECT_EQ(equation_of({"mesh.edges=0, 1, 2"}, trained).depth, (DepthCells{2, 2}));
-  for (const auto& [text, why] : {std::pair{"0, 1", "not from 0 to 1"}, {"0, 1, 3", "not from 0 to 3"},
-                                  {"0, 1.5, 1, 2", "1 after 1.5"}, {"0, one, 2", "'one'"}})
+  for (const auto& [text, why] : {std::pair{"0, 1", "not from 0 to 1"},
+                                  {"0, 1, 3", "not from 0 to 3"},
+                                  {"0, 1.5, 1, 2", "1 after 1.5"},
+                                  {"0, one, 2", "'one'"}})
     EXPECT_THAT(complaint<BadInput>([&] { edges({"mesh.edges=" + std::string(text)}, trained); }),
                 AllOf(HasSubstr("mesh.edges"), HasSubstr(why)));
-  EXPECT_THAT(complaint<BadInput>([&] { edges({"mesh.edges=0, 1, 2", "mesh.cells=2"}, trained); }),
+  EXPECT_THAT(complaint<BadInput>([&] {
+                edges({"mesh.edges=0, 1, 2", "mesh.cells=2"}, trained);
+              }),
               HasSubstr("leave mesh.cells out"));
 }
 

@@ -72,7 +72,8 @@ TEST(March, can_be_run_again_from_another_inflow) {
   }
 }
 
-std::string refusal_of(const Problem& problem, const DepthCells& depth, double speed, const std::string& name) {
+std::string refusal_of(const Problem& problem, const DepthCells& depth, double speed,
+                       const std::string& name) {
   try {
     const March march(*problem.model, depth, speed, method(name));
   } catch (const BadInput& refused) {
