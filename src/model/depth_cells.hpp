@@ -33,7 +33,9 @@ struct DepthCells {
     return equal() ? static_cast<double>(layers) / cells : depth(cell) - depth(cell - 1);
   }
   bool operator==(const DepthCells& other) const = default;
+  /// The length of the shortest cell, in layers.
   double shortest() const;
+  /// That of the longest.
   double longest() const;
 
   /// The depth at the entry s_{i-1} of cell i, where `shift` reads the weights. Its layer is that of the

@@ -82,6 +82,7 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
 /// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
+  /// As for FieldTerm.
   AttentionTerm(DepthModel& model, const DepthCells& depth)
       : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
@@ -90,6 +91,7 @@ class AttentionTerm final : public FieldTerm {
 /// Reaction rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
+  /// As for FieldTerm.
   ReactionTerm(DepthModel& model, const DepthCells& depth)
       : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;

@@ -360,6 +360,39 @@ class Knots(ConvertTest):
         self.assertAlmostEqual(last["kappa"][0], 0.7, places=14)  # -0.2 + 0.3 s
 
 
+class Merging(ConvertTest):
+    def merged(self, model, place):
+        """The Transformer of the command."""
+        end = call("convert", model.write(self.path("model.h5")), "--merge", place, "--output", self.path("fewer.h5"), "--overwrite")
+        self.assertEqual((end.returncode, end.stderr), (0, ""))
+        return Equation.read(self.path("fewer.h5"))
+
+    def test_layers_that_differ_by_legal_changes_alone_become_one_step_of_twice_the_length(self):
+        for kind in [kind for kind in KINDS if kind.get("norm", "pre") != "post" and kind.get("subflow") != "midpoint"]:
+            model = made_up(RANDOM, **kind)
+            structure, layers = self.read(model).structure, model.layers
+            layers[2] = layers[1]
+            for _, (change, legal) in sorted(rows().items()):
+                layers[2] = change(layers[2]) if legal(structure) else layers[2]
+            with self.subTest(**kind):
+                found = self.merged(model.with_layers(layers), 2)
+                self.assertEqual([found.attributes[name] for name in ("kind", "layers", "knots", "cells")], ["transformer", 3, 3, 3])
+                # Weights constant in layers 2 and 3, read once for both: the cell from s = 1 to 3. Round-off as for one knot.
+                self.assert_close(found.logits(FEATURES), model.with_layers(layers).logits(FEATURES, [0, 1, 3, 4]), 10 * SAME)
+
+    def test_layers_that_differ_become_the_mean_of_the_first_and_of_the_second_aligned_to_it(self):
+        model = made_up(RANDOM, norm="none")
+        layers = [{name: array for name, array in layer.items()} for layer in model.layers]
+        layers[3] = {name: array + 1e-3 * RANDOM.normal(size=array.shape) * (name != "kappa") for name, array in layers[2].items()}
+        found = self.merged(model.with_layers([*layers[:3], permuted_units(permuted_heads(layers[3]))]), 3)
+        mean = {name: (layers[2][name] + layers[3][name]) / 2 for name in layers[2]}
+        wanted = model.with_layers([*layers[:2], mean, mean]).logits(FEATURES, [0, 1, 2, 4])
+        # Rotations of 1e-3 between the two change the mean by their square.
+        self.assert_close(found.logits(FEATURES), wanted, 1e-4)
+        without = model.with_layers([*layers[:2], layers[2], layers[2]]).logits(FEATURES, [0, 1, 2, 4])
+        self.assertGreater(np.abs(found.logits(FEATURES) - without).max(), 5e-4 * np.abs(wanted).max())
+
+
 class Continuity(ConvertTest):
     def test_roughness_is_1_in_the_mean_over_all_orders(self):
         for layers in (2, 3, 5, 7):

@@ -2,6 +2,7 @@
 
     python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5
     python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5 --how fit
+    python3 -m fluxformer convert MODEL.h5 --merge L --output FEWER.h5
     python3 -m fluxformer convert --report MODEL.h5 ...
 
 MODEL.h5 is the output of a training, of any other run, or a model file that `import` wrote. The weights of layer l are taken as samples at
@@ -26,6 +27,8 @@ The states of such a model can differ by a constant over channels; its logits do
 
 Few knots need training after it, and layers left out may do as well: try both.
 
+--merge makes a Transformer of S - 1 layers: L and L + 1 become one with the mean of their aligned weights, over twice the length.
+
 --report writes nothing. It prints how continuous the weights are, as they are and aligned: roughness (the mean square distance of neighbouring
 layers over that of all pairs: 1 if their order does not matter, 6/(S(S+1)) for weights linear in depth), the share p of the orders of the
 layers that are as smooth, and the distance of neighbours; and what K knots miss of the weights, for each way.
@@ -38,13 +41,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import open_file, reading
 from fluxformer.convert.continuity import MOST_LAYERS, RANDOM_ORDERS, least_share, roughness, share_as_smooth
 from fluxformer.convert.gauges import aligned, canonical, distance, size
-from fluxformer.convert.knots import MOST_ROUNDS, WAYS, Converted, convert
-from fluxformer.convert.transformer import Transformer, read_transformer
+from fluxformer.convert.knots import MOST_ROUNDS, WAYS, convert, merged
+from fluxformer.convert.transformer import Layer, Transformer, read_transformer
 from fluxformer.io import plain
 from fluxformer.model_file import write_model
 from fluxformer.part_file import refuse_place
@@ -63,21 +67,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="fluxformer convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage="fluxformer convert MODEL.h5 --knots K --output PDE.h5 [--how WAY] [--overwrite]\n"
+                                           "       fluxformer convert MODEL.h5 --merge L --output FEWER.h5 [--overwrite]\n"
                                            "       fluxformer convert --report MODEL.h5 [MODEL.h5 ...]")
     parser.add_argument("models", nargs="+", metavar="MODEL.h5", help="model file, or output of a training or any other run")
     parser.add_argument("--knots", type=int, metavar="K", help="number of knots, from 1 to the number of layers")
+    parser.add_argument("--merge", type=int, metavar="L", help="make layers L and L + 1 one, L from 1")
     parser.add_argument("--output", metavar="PDE.h5", help="model file to write")
     parser.add_argument("--how", choices=tuple(WAYS), help="; ".join(f"{name}: {what}" for name, what in WAYS.items()) + " (default: full)")
     parser.add_argument("--report", action="store_true", help="print how continuous the weights of each MODEL are; writes nothing")
     parser.add_argument("--overwrite", action="store_true", help="replace PDE.h5 if it is there")
     options = parser.parse_args(arguments)
-    given = [name for name in ("knots", "output", "how") if getattr(options, name) is not None] + (["overwrite"] if options.overwrite else [])
+    given = [name for name in ("knots", "merge", "output", "how") if getattr(options, name) is not None] + (["overwrite"] if options.overwrite else [])
     if options.report and given:
         raise Unfit(f"--{given[0]} has no effect beside --report, which writes nothing")
-    if not options.report and (options.knots is None or options.output is None):
-        raise Unfit("--knots and --output say what to write (or --report what to print)")
+    if not options.report and ((options.knots is None) == (options.merge is None) or options.output is None):
+        raise Unfit("--output and one of --knots and --merge say what to write (or --report what to print)")
+    if options.merge is not None and options.how is not None:
+        raise Unfit("--how has no effect beside --merge, which aligns the layers in full")
     if not options.report and len(options.models) > 1:
-        raise Unfit(f"{len(options.models)} models: one at a time becomes a PDE model")
+        raise Unfit(f"{len(options.models)} models: one at a time is converted")
     return options
 
 
@@ -85,7 +93,7 @@ def main(arguments: list[str]) -> None:
     """`fluxformer convert`: writes the PDE model, or prints the report."""
     options = parse(arguments)
     if not options.report:
-        _convert(options.models[0], options)
+        (_convert if options.merge is None else _merge)(options.models[0], options)
         return
     for number, path in enumerate(options.models):
         with open_file(path) as file:
@@ -96,20 +104,17 @@ def _convert(path: str, options: argparse.Namespace) -> None:
     refuse_place(options.output, (path,), options.overwrite)
     how, knots = options.how or "full", options.knots
     with open_file(path) as file:
-        found = read_transformer(path, file)
-        layers, norm = len(found.layers), found.structure.norm
-        if norm not in EQUATION:
-            raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes "
-                        f"{' and '.join(EQUATION)}")
+        found = _of_an_equation(path, file)
+        layers = len(found.layers)
         if not 1 <= knots <= layers:
             raise Unfit(f"--knots {knots}: {path} has {layers} layers, so that 1 to {layers} knots can be found")
         if how not in ("pick", "fit") and _large(found):
             print(f"large layers are aligned for some seconds each, up to {MOST_ROUNDS} times; --how fit does without", flush=True)
         done = convert(found.layers, knots, how, found.structure)
-        arrays = {f"layers/{number}/{name}": held(name, array) for number, knot in enumerate(done.knots, start=1) for name, array in knot.items()}
-        attributes = {**found.attributes, "kind": "pde", "weights": "linear", "knots": knots, "cells": layers}
-        write_model(options.output, attributes, {**arrays, **found.around}, found.words, found.pixels,
-                    origin={"experiment": "convert", **_origin(path, file, how, done)})
+        fits = {"converted_how": how, "sum_of_squares": done.missed, "sum_of_squares_of_weights": done.total, "rounds": len(done.sums) - 1,
+                "clipped_kappa": done.clipped}
+        _write(options.output, found, done.knots, {"kind": "pde", "weights": "linear", "knots": knots, "cells": layers},
+               {**_origin(path, file), **fits})
     if done.clipped:
         print(f"{done.clipped} number{'s' if done.clipped > 1 else ''} of kappa came out below 0 and became 0")
     missed = f"{100 * done.missed / done.total:.3g} %" if done.total > 0 else "nothing"
@@ -119,10 +124,40 @@ def _convert(path: str, options: argparse.Namespace) -> None:
           + f"; on {layers} cells, if mesh.cells does not say otherwise")
 
 
-def _origin(path: str, file: h5py.File, how: str, done: Converted) -> dict[str, str | int | float]:
+def _merge(path: str, options: argparse.Namespace) -> None:
+    refuse_place(options.output, (path,), options.overwrite)
+    with open_file(path) as file:
+        found, place = _of_an_equation(path, file), options.merge
+        layers = len(found.layers)
+        if not 1 <= place < layers:
+            raise Unfit(f"--merge {place}: {path} has {layers} layers, so that 1 to {layers - 1} have one behind them"
+                        if layers > 1 else f"--merge {place}: {path} has a single layer")
+        if found.attributes.get("subflow", "euler") != "euler":
+            raise Unfit(f"{path}: /model@subflow is midpoint: a step of twice the length is no layer of other weights; merge takes euler")
+        fewer = merged(found.layers, place - 1, found.structure)
+        _write(options.output, found, fewer, {name: layers - 1 for name in ("layers", "knots", "cells")},
+               {**_origin(path, file), "converted_how": f"merge {place}"})
+    print(f"{options.output}: {layers - 1} layers; {place} and {place + 1} of {layers} are one, with the mean of their aligned weights")
+
+
+def _of_an_equation(path: str, file: h5py.File) -> Transformer:
+    """A Transformer whose layers are Euler steps."""
+    found = read_transformer(path, file)
+    if (norm := found.structure.norm) not in EQUATION:
+        raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes "
+                    f"{' and '.join(EQUATION)}")
+    return found
+
+
+def _write(path: str, of: Transformer, layers: list[Layer], attributes: dict[str, Any], origin: dict[str, str | int | float]) -> None:
+    """The model with other layers, or knots."""
+    arrays = {f"layers/{number}/{name}": held(name, array) for number, layer in enumerate(layers, start=1) for name, array in layer.items()}
+    write_model(path, {**of.attributes, **attributes}, {**arrays, **of.around}, of.words, of.pixels, origin={"experiment": "convert", **origin})
+
+
+def _origin(path: str, file: h5py.File) -> dict[str, str | int | float]:
     """Where the model comes from: attributes of the file."""
-    said: dict[str, str | int | float] = {"converted_from": os.path.basename(path), "converted_how": how, "sum_of_squares": done.missed,
-                                          "sum_of_squares_of_weights": done.total, "rounds": len(done.sums) - 1, "clipped_kappa": done.clipped}
+    said: dict[str, str | int | float] = {"converted_from": os.path.basename(path)}
     with reading(path):
         for name in ("experiment", "created", "git_revision", "command_line"):
             if name in file.attrs:

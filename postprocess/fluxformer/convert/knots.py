@@ -109,6 +109,17 @@ def chained(layers: list[Layer], close: Callable[[Layer, Layer], Layer]) -> list
     return found
 
 
+def merged(layers: list[Layer], place: int, structure: Structure) -> list[Layer]:
+    """The layers with those at `place` and behind it (from 0) as one: the mean of their aligned weights, over twice the length.
+
+    An Euler step of twice the length is a layer that adds twice as much: W_O, b_O, W_2, b_2 and kappa are doubled.
+    """
+    first, second = (canonical(layer, structure) for layer in layers[place:place + 2])
+    mean, = combined(np.array([[0.5, 0.5]]), [first, aligned(second, first, structure, rotate=True)])
+    both = {name: array * (2 if name.removeprefix("half_") in ("W_O", "b_O", "W_2", "b_2", "kappa") else 1) for name, array in mean.items()}
+    return [*layers[:place], both, *layers[place + 2:]]
+
+
 def _knots(into: np.ndarray, back: np.ndarray, layers: list[Layer]) -> tuple[list[Layer], int, float]:
     """The knots, how many kappas were clipped, and the sum of squares of what they miss."""
     found = combined(into, layers)

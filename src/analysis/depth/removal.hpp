@@ -27,6 +27,7 @@ int removable_layers(const ModelSpec& spec);
 /// probe, without dropout. Calls are collective over the token line.
 class RemovableLayers {
  public:
+  /// A state, or its derivative.
   using Slab = std::vector<double>;
   /// `probe` is borrowed. Throws BadInput if the model lacks the head that the loss needs.
   RemovableLayers(ModelProbe& probe, const Loss& loss);

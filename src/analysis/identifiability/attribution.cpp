@@ -269,6 +269,7 @@ class Attributor {
   /// The lengths h_i of all cells.
   static std::vector<double> steps_of(const ModelProbe& probe) {
     std::vector<double> steps;
+    steps.reserve(probe.cells());
     for (int row = 0; row < probe.cells(); ++row) steps.push_back(probe.step(row));
     return steps;
   }
