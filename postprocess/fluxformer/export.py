@@ -94,6 +94,8 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
     if activation not in ACTIVATIONS:
         raise Unfit(f"{path}: /model@activation is {activation!r}, not one of {', '.join(ACTIVATIONS)}")
     layers, width, ffn, heads = (whole(path, attributes, name) for name in ("layers", "width", "ffn", "heads"))
+    if (cells := attributes.get("cells") or layers) != layers or "edges" in model:
+        raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers: PyTorch's encoder takes one step for each layer")
     stored, state = Stored(path, model), {}
     for number in range(1, layers + 1):
         here, there = f"layers/{number}/", f"layers.{number - 1}."

@@ -95,6 +95,11 @@ class ConvertRuns(TrainTest):
             logits[name] = self.open(f"{name}_out.h5")["prediction/class_logits"][...]
         np.testing.assert_array_equal(logits["same"], logits["t"])
         self.assertGreater(np.abs(logits["pde"] - logits["t"]).max(), 1e-6)
+        with h5py.File(self.path("t.h5"), "r+") as file:  # as of unequal cells
+            file["model/edges"], file["model"].attrs["cells"] = [0, 0.5, 1, 2, 3], 4
+        self.convert(self.path("t.h5"), "--knots", 2, "--output", self.path("again.h5"))
+        with self.open("again.h5") as file:
+            self.assertNotIn("edges", file["model"])
         with self.open("pde_out.h5") as file:
             self.assertEqual([file["model"].attrs[name] for name in ("kind", "layers", "knots", "cells")], ["pde", 3, 2, 3])
 
