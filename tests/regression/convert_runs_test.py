@@ -98,7 +98,7 @@ class ConvertRuns(TrainTest):
         with h5py.File(self.path("t.h5"), "r+") as file:  # as of unequal cells
             file["model/edges"], file["model"].attrs["cells"] = [0, 0.5, 1, 2, 3], 4
         self.convert(self.path("t.h5"), "--knots", 2, "--output", self.path("again.h5"))
-        with self.open("again.h5") as file:
+        with h5py.File(self.path("again.h5")) as file:
             self.assertNotIn("edges", file["model"])
         with self.open("pde_out.h5") as file:
             self.assertEqual([file["model"].attrs[name] for name in ("kind", "layers", "knots", "cells")], ["pde", 3, 2, 3])
