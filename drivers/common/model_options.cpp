@@ -342,11 +342,19 @@ Settings with_edges_from_file(const Settings& settings, MPI_Comm comm) {
   if (settings.options()->find("mesh.edges") == nullptr) return settings;
   const auto& path = settings.word("mesh.edges");
   if (path.empty() || lists_edges(path)) return settings;
+  if (path.find_first_of(" ;") != std::string::npos)
+    throw BadInput("mesh.edges = " + path + ": commas separate depths");
   const io::ArchiveReader file(comm, path, "mesh.edges = ");
-  for (const char* edges : {names::mesh_edges, model_file::edges})
-    if (file.has(edges)) return settings.with({{"mesh.edges", value_text(file.array(edges).values)}});
-  throw BadInput(file.called() + ": holds no edges of depth cells (no " + names::mesh_edges + ", no " +
-                 model_file::edges + "): its cells are equal, mesh.cells says how many");
+  for (const char* group : {names::mesh, model_file::group}) {
+    const auto edges = names::in(group, "edges");
+    if (!file.has(edges)) continue;
+    file.require_digests(group);
+    const auto depths = file.array(edges).values;
+    if (depths.size() < 2) throw BadInput(file.called() + ": " + edges + " has fewer than two depths");
+    return settings.with({{"mesh.edges", value_text(depths)}});
+  }
+  throw BadInput(file.called() + ": holds no edges of depth cells (no " + names::in(names::mesh, "edges") +
+                 ", no " + model_file::edges + "): its cells are equal, mesh.cells says how many");
 }
 
 EquationSpec equation_plan(const Settings& settings) {

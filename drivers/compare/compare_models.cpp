@@ -98,6 +98,7 @@ bool guesses_masked_words(const ModelSpec& spec) {
 
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   auto spec = teacher.spec;
+  if (!spec.depth().equal()) throw BadInput("its depth cells are of unequal length");
   spec.kind = ModelKind::pde;
   spec.variation = DepthVariation::linear;
   spec.knots = spec.layers;

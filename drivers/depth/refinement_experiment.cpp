@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "analysis/depth/adapted_cells.hpp"
@@ -48,10 +50,17 @@ class Refinement final : public ModelStudy {
  private:
   /// A model, and the samples for it.
   struct Measured {
+    std::string called;
     const Parameters& parameters;
     SampleSet samples;
   };
   Measured measured_model(std::size_t seed, const std::string& name) const;
+  /// Throws NumericalFailure unless this number of a goal on so many cells is finite.
+  void require_finite(double number, const Measured& model, Index goal, int cells) const {
+    if (!std::isfinite(number))
+      throw NumericalFailure(model.called + ": the " + words_[static_cast<std::size_t>(goal)] + " on " +
+                             std::to_string(cells) + " depth cells, or its derivative, is not finite");
+  }
   /// A probe of the model on other cells.
   std::unique_ptr<ModelProbe> probe_on(const Measured& model, const DepthCells& depth) const;
   depth::GoalValues values_on(const Measured& model, ModelProbe& probe, const depth::GoalValues* own) const;
@@ -164,7 +173,8 @@ void Refinement::add_axes(StudyRecord& record) {
 
 Refinement::Measured Refinement::measured_model(std::size_t seed, const std::string& name) const {
   const auto& model = problem().models().at(seed, name);
-  return {model.parameters, masked(problem().samples(), masked_share_, model, name)};
+  return {"models." + name + " = " + model.file, model.parameters,
+          masked(problem().samples(), masked_share_, model, name)};
 }
 
 std::unique_ptr<ModelProbe> Refinement::probe_on(const Measured& model, const DepthCells& depth) const {
@@ -178,6 +188,7 @@ depth::GoalValues Refinement::values_on(const Measured& model, ModelProbe& probe
   depth::GoalValues values(probe, goals_, model.samples.size(), own);
   accumulate(
       model.samples, [&](const Batch& batch) { values.show(batch); }, values);
+  for (Index g = 0; g < goals_.count(); ++g) require_finite(values.mean(g), model, g, probe.cells());
   return values;
 }
 
@@ -189,8 +200,13 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
   const auto own_probe = probe_on(model, own_depth);
   const auto own = values_on(model, *own_probe, nullptr);
   for (Index m = 0; m < meshes; ++m) {
-    const auto probe = probe_on(model, own_depth.divided(static_cast<int>(meshes_[m])));
-    const auto values = values_on(model, *probe, &own);
+    std::unique_ptr<ModelProbe> probe;
+    std::optional<depth::GoalValues> finer;
+    if (m > 0) {
+      probe = probe_on(model, own_depth.divided(static_cast<int>(meshes_[m])));
+      finer.emplace(values_on(model, *probe, &own));
+    }
+    const auto& values = finer ? *finer : own;
     for (Index g = 0; g < goals; ++g) value[g * meshes + m] = values.mean(g);
     for (Index k = 0; k < samples * goals; ++k) by_sample[k * meshes + m] = values.by_sample()[k];
     accuracy.push_back(values.accuracy());
@@ -233,6 +249,8 @@ depth::DepthIndicators Refinement::indicators_on(const Measured& model, const De
   depth::DepthIndicators found(*coarse, *fine, goals_, weights_, model.samples.size());
   accumulate(
       model.samples, [&](const Batch& batch) { found.show(batch); }, found);
+  for (Index g = 0; g < goals_.count(); ++g)
+    for (const double size : found.mean_size(g)) require_finite(size, model, g, coarse->cells());
   return found;
 }
 
@@ -285,15 +303,17 @@ int Refinement::target(const ModelSpec& spec) const {
 
 DepthCells Refinement::adapted(const Measured& model, const DepthCells& depth, int cells) const {
   if (adapt_ == Adapt::equidistribute) {
-    // The indicators of as many equal cells: on few cells they are far from their limit.
-    const auto equal = model.parameters.spec.depth().divided(cells / model.parameters.spec.cells);
-    return depth::equidistributed(equal, indicators_on(model, equal).mean_size(0), cells);
+    // The indicators of the model's cells, divided into as many: on few cells they are far from their limit.
+    const auto finer = model.parameters.spec.depth().divided(cells / model.parameters.spec.cells);
+    return depth::equidistributed(finer, indicators_on(model, finer).mean_size(0), cells);
   }
   auto found = depth;
   while (found.cells < cells) {
     const auto marked =
         depth::marked_cells(indicators_on(model, found).mean_size(0), theta_, cells - found.cells);
-    if (std::ranges::none_of(marked, [](bool is) { return is; })) return {depth.layers, cells};
+    const auto& own = model.parameters.spec;
+    if (std::ranges::none_of(marked, [](bool is) { return is; }))
+      return own.depth().divided(cells / own.cells);
     found = depth::bisected(found, marked);
   }
   return found;

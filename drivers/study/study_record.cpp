@@ -13,7 +13,7 @@
 namespace fluxformer {
 namespace {
 
-// names::mesh_edges with its coordinate
+// The edges in names::mesh, and their coordinate
 const io::Variable mesh_edge = io::index("mesh_edge", "edge of the depth cells that were found"),
                    mesh_edges{"edges", {"mesh_edge"}, "layers", "edges of the depth cells that were found"};
 
@@ -42,7 +42,7 @@ void study::describe(io::Description& description, const std::string& experiment
   description.attributes(model, contents.model_notes);
   if (contents.mesh) {
     description.variables("/", {mesh_edge});
-    description.variables("/mesh", {mesh_edges});
+    description.variables(names::mesh, {mesh_edges});
   }
   auto measures = contents.measures;
   measures.push_back(seconds);
@@ -147,7 +147,7 @@ void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
   for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);
-  if (!mesh_edges_.empty()) archive.write("/mesh", mesh_edges, mesh_edges_);
+  if (!mesh_edges_.empty()) archive.write_with_digests(names::mesh, {{mesh_edges, mesh_edges_.data()}});
   for (const auto& one : notes_) archive.attribute(one.name, one.value, one.object);
   for (const auto& [phase, time] : seconds) archive.timing(phase, time);
   archive.finish(names::done);

@@ -42,14 +42,6 @@ SampleSet samples_of_report(const TrainProblem& problem) {
   return problem.samples(tests ? *problem.test : *problem.train, chosen).first(std::ssize(chosen));
 }
 
-/// A march of the training's kind that keeps nothing, and no weights of the many depths.
-GradientPlan forward_plan(GradientPlan plan) {
-  if (!plan.adjoint) plan.settings.method = "1fe";  // the same map
-  plan.adjoint = true;
-  plan.settings.tapes = false;
-  return plan;
-}
-
 /// The model of the training for batches of the report, and its evaluation on any number of cells.
 class FinerModel {
  public:
@@ -92,7 +84,8 @@ DepthReport depth_report(TrainProblem& problem) {
   DepthReport report;
   report.without = without_equation(problem.parameters->spec);
   if (!report.without.empty()) return report;
-  const auto plan = forward_plan(problem.plan.gradient);
+  auto plan = problem.plan.gradient;
+  plan.settings.tapes = false;
   try {
     const auto samples = samples_of_report(problem);
     report.samples = samples.size();

@@ -176,6 +176,9 @@ void TrainProblem::read_start() {
   refuse_other_lattice(plan.samples, *train);
   line.emplace(token_line(ranks.line, *train, plan.periodic));
   depth = equation_for(plan.equation, parameters->spec).depth;
+  if (!plan.cells.empty() && !depth.equal())
+    throw BadInput(
+        "train.cells: draws cells of equal length, and those of model.file are not; give mesh.cells");
   stage_cells = cells_of_stages(plan, parameters->spec, input);
   cells = stage_cells[ranks.stage];
 }

@@ -56,8 +56,8 @@ inline const io::Attribute unit{"unit", "unit of the numbers; 1 for a pure numbe
 // Groups.
 inline constexpr const char *field = "/field", *analysis = "/analysis", *timing = "/timing",
                             *state = "/state";
-/// Edges of depth cells that were found for a model, in layers: what mesh.edges = FILE reads.
-inline constexpr const char* mesh_edges = "/mesh/edges";
+/// The group of `edges`, those of depth cells that were found for a model, in layers: what mesh.edges = FILE reads.
+inline constexpr const char* mesh = "/mesh";
 
 /// Axes for the dimensions of an array that have no coordinates: "extent_3", and "extent_3_2" for the second
 /// one of that length. They need no definition.

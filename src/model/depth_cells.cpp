@@ -75,7 +75,8 @@ std::vector<int> DepthCells::layer_rows(const char* why) const {
   if (equal())
     throw BadInput("mesh.cells = " + std::to_string(cells) +
                    ": must be a multiple of mesh.layers = " + std::to_string(layers) + " " + why);
-  refuse("must hold " + std::to_string(rows.size()) + ", where a layer ends, " + why);
+  throw BadInput("the edges of the depth cells (mesh.edges) lack " + std::to_string(rows.size()) +
+                 ", where a layer ends, which is needed " + why);
 }
 
 int layer_ending_at(int row, const std::vector<int>& layer_rows) {

@@ -24,7 +24,7 @@ void require_marchable(const ModelSpec& spec, const DepthCells& depth, double sp
   // These models are defined for h/c = 1 only (docs/model.md, section 2).
   const bool step_is_one = depth.equal() && depth.length(1) / speed == 1;
   if ((spec.norm == Norm::post || !spec.residual) && !step_is_one)
-    throw BadInput("mesh.cells = " + std::to_string(depth.cells) +
+    throw BadInput((depth.equal() ? "mesh.cells = " + std::to_string(depth.cells) : "mesh.edges") +
                    ": depth.norm = post and depth.residual = false need one cell per layer (mesh.layers = " +
                    std::to_string(depth.layers) + ") and equation.c = 1");
 }

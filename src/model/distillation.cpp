@@ -42,6 +42,10 @@ Teacher::Teacher(Parameters parameters, const SlabContext& context, Precision pr
   context_.dropout = nullptr;
   model_ = make_depth_model(parameters_, context_, precision);
   const Index layers = s.layers;
+  if (s.cells != 0 && s.depth() != DepthCells{s.layers, s.layers})
+    throw BadInput("distill.teacher: was trained on " + std::to_string(s.cells) + " depth cells for " +
+                   std::to_string(s.layers) +
+                   " layers; the states of a teacher are those of one step a layer");
   states_.assign(layers + 1, std::vector<double>(context_.size()));
   attention_.resize(layers);
 }

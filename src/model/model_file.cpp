@@ -201,8 +201,9 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   if (!read.has(model_file::weights) && spec.kind == ModelKind::pde) spec.variation = DepthVariation::linear;
   if (!read.has(model_file::knots)) spec.knots = spec.layers;
   if (archive.has(model_file::edges)) {
+    const auto edges = archive.array(model_file::edges).values;
     try {
-      const auto depth = DepthCells::between(spec.layers, archive.array(model_file::edges).values);
+      const auto depth = DepthCells::between(spec.layers, edges);
       if (spec.cells != depth.cells)
         throw BadInput("has " + std::to_string(depth.cells) +
                        " cells, /model@cells = " + std::to_string(spec.cells));

@@ -95,11 +95,6 @@ class ConvertRuns(TrainTest):
             logits[name] = self.open(f"{name}_out.h5")["prediction/class_logits"][...]
         np.testing.assert_array_equal(logits["same"], logits["t"])
         self.assertGreater(np.abs(logits["pde"] - logits["t"]).max(), 1e-6)
-        with h5py.File(self.path("t.h5"), "r+") as file:  # as of unequal cells
-            file["model/edges"], file["model"].attrs["cells"] = [0, 0.5, 1, 2, 3], 4
-        self.convert(self.path("t.h5"), "--knots", 2, "--output", self.path("again.h5"))
-        with h5py.File(self.path("again.h5")) as file:
-            self.assertNotIn("edges", file["model"])
         with self.open("pde_out.h5") as file:
             self.assertEqual([file["model"].attrs[name] for name in ("kind", "layers", "knots", "cells")], ["pde", 3, 2, 3])
 
@@ -176,6 +171,8 @@ class ConvertRuns(TrainTest):
         cases = [(lambda file: None, self.path("pde.h5"), "its model has weights linear between 2 knots already (kind pde)"),
                  (with_attributes("model", weights="linear"), None, "linear between 4 knots already (kind transformer)"),
                  (with_attributes("model", norm="sphere"), None, "/model@norm is sphere"), (with_attributes("model", norm="post"), None, "/model@norm is post"),
+                 (with_attributes("model", cells=8), None, "of 8 depth cells in 4 layers; convert takes one step for each layer"),
+                 (with_value("model/edges", [0, 0.5, 1, 2, 4.0]), None, "of 4 depth cells in 4 layers"),
                  (with_attributes("model", residual="off"), None, "/model@residual is off: without residual connections there is no equation"),
                  (with_attributes("model", heads=5), None, "5 heads do not divide the width 12"), (with_attributes("model", layers=3), None, "layers/4/W_1 has no place"),
                  (with_attributes("model", layers=5), None, "layers/5/"), (with_attributes("model", width="12"), None, "/model@width is '12'"),

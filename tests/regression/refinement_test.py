@@ -95,10 +95,12 @@ class Refinement(CompareTest):
             np.testing.assert_allclose(file["field/u"][-1].transpose(0, 2, 1, 3), states, rtol=0, atol=1e-6)
         for arguments, parts in ((("--mesh.edges=models/equal.h5",), ("models/equal.h5", "its cells are equal")),
                                  (("--mesh.edges=no.h5",), ("mesh.edges = no.h5",)),
+                                 (("--mesh.edges=0 1 2",), ("commas separate depths",)),
+                                 (("--model.file=models/unequal.h5", "--train.cells=4,8"), ("train.cells", "those of model.file are not")),
                                  (("--mesh.edges=0,1,2", "--mesh.cells=2"), ("leave mesh.cells out",)),
                                  (("--mesh.edges=0,1",), ("not from 0 to 1",)),
                                  (("--mesh.edges=0,0.5,2", "--train.cells=4,8"), ("train.cells", "leave mesh.edges out")),
-                                 (("--mesh.edges=0,0.5,2", "--model.kind=transformer", "--model.knots=0"), ("must hold 1", "where a layer ends"))):
+                                 (("--mesh.edges=0,0.5,2", "--model.kind=transformer", "--model.knots=0"), ("(mesh.edges) lack 1, where a layer ends",))):
             self.assert_refused(self.run_program("train", *training, *arguments, "--output.file=no.h5", ranks=2), *parts)
         for arguments, part in ((("--depth.scheme=upwind",), "depth.scheme = shift"), (("--equation.epsilon=0.1",), "equation.epsilon = 0")):
             self.assert_refused(self.run_program("evolve", "--model.file=models/unequal.h5", *data, *arguments, "--output.file=no.h5"), part)

@@ -146,6 +146,9 @@ def _of_an_equation(path: str, file: h5py.File) -> Transformer:
     if (norm := found.structure.norm) not in EQUATION:
         raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes "
                     f"{' and '.join(EQUATION)}")
+    layers = len(found.layers)
+    if (cells := found.attributes.get("cells") or layers) != layers or "edges" in file["model"]:
+        raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers; convert takes one step for each layer")
     return found
 
 

@@ -149,7 +149,7 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
         layers = [{**{name: stored.take(f"layers/{number}/{name}", *shape).whole() for name, shape in structure.shapes().items()}, "kappa": kappa}
                   for number, kappa in enumerate(kappas, start=1)]
         words = _words(model) if stored.drop("embedding/vocabulary") else []
-        stored.drop("edges")  # the result is on as many cells as there are layers
+        stored.drop("edges")  # no weights
         left = stored.left()
         if strange := [name for name in left if name.startswith("layers/")]:
             raise Unfit(f"{path}: /model/{strange[0]} has no place in a Transformer of {count} layers")

@@ -251,7 +251,11 @@ class Comparison:
     def at_transformer_depths(self, model: str) -> list[int]:
         """Places on a model's depth axis of the ends of the Transformer's layers (without one: of whole depths)."""
         ends = self.depths["transformer"] if "transformer" in self.depths else np.arange(round(self.depths[model][-1]) + 1)
-        return [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in ends]
+        places = [int(np.argmin(np.abs(self.depths[model] - depth))) for depth in ends]
+        if apart := [depth for place, depth in zip(places, ends) if abs(self.depths[model][place] - depth) > 1e-9]:
+            raise RunError(f"{self.runs[0].path}: no depth cell of the model '{model}' ends at {apart[0]:g}, where a layer of the Transformer does: "
+                           "they cannot be compared layer by layer")
+        return places
 
     def facts(self, model: str | None = None) -> dict[str, Value]:
         """Attributes of a model's group or the experiment's, as in the first file; those with a line per seed, of all files."""

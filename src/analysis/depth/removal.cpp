@@ -356,8 +356,8 @@ RemovalCurve SubsetWalk::mean() const {
 
 std::vector<Subset> SubsetWalk::best() const {
   std::vector<double> losses;
-  for (Subset kept = 0; kept < Subset{1} << layers_.count(); ++kept) losses.push_back(loss(kept));
-  losses = rounded(losses);
+  for (Subset kept = 0; kept < Subset{1} << layers_.count(); ++kept)
+    losses.push_back(rounded({loss(kept)}).front());
   std::vector<Subset> least(layers_.count() + 1);
   std::vector<bool> any(layers_.count() + 1, false);
   for (Subset kept = 0; kept < losses.size(); ++kept) {

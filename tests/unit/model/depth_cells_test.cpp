@@ -89,7 +89,7 @@ TEST(DepthCells, are_refused_with_the_depth_that_is_wrong) {
   EXPECT_NE(refusal({0, std::nan(""), 2}).find("must increase"), std::string::npos);
   const auto rows = [](const DepthCells& cells) { return refusal_of([&] { cells.layer_rows("here"); }); };
   EXPECT_EQ(rows(DepthCells::between(3, {0, 1, 2.5, 3})),
-            "mesh.edges: must hold 2, where a layer ends, here");
+            "the edges of the depth cells (mesh.edges) lack 2, where a layer ends, which is needed here");
   EXPECT_EQ(rows({4, 6}), "mesh.cells = 6: must be a multiple of mesh.layers = 4 here");
 }
 

@@ -99,7 +99,7 @@ TEST(March, refuses_what_is_not_defined) {
   EXPECT_EQ(refusal_of(normalised, {2, 2}, 1, "euler"), "");
   const std::vector<double> edges{0, 0.5, 2};
   EXPECT_NE(refusal_of(normalised, {2, 2, edges}, 1, "euler").find("depth.norm"), std::string::npos);
-  EXPECT_NE(refusal_of(transformer, {2, 2, edges}, 1, "euler").find("must hold 1"), std::string::npos);
+  EXPECT_NE(refusal_of(transformer, {2, 2, edges}, 1, "euler").find("lack 1"), std::string::npos);
   EXPECT_NE(refusal_of(problem, {2, 2, edges}, 1, "bdf2").find("mesh.edges"), std::string::npos);
 }
 
