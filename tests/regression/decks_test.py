@@ -28,6 +28,8 @@ BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "
             "stripped": ("--data.headers=true", "--data.quotes=true", "--data.footers=true")}
 # Decks that a PDE model's deck stands beside.
 TWINS = [f"train/{data}" for data in ("20news", "20news_masked", "20news_stripped", "digits", "mnist", "omniglot")]
+# Those whose PDE model has a deck that trains it on meshes drawn anew for each step.
+CONVERGED = [f"train/{data}" for data in ("20news_masked", "digits", "mnist")]
 # Decks that start from the model of another deck.
 START = {"train/20news_tuned": "train/20news_masked"}
 SMALL = ("--mesh.layers=3", "--inflow.samples=2", "--model.width=16", "--model.ffn=32", "--evolve.time=9")
@@ -81,11 +83,15 @@ class DeckTest(ProgramTest):
             self.assertGreater(len(content), 5000, name)
 
 
-def epochs_of(path):
-    """The value of each key named epochs in a deck, as numbers."""
+def read_deck(path):
     deck = configparser.ConfigParser(inline_comment_prefixes="#")
     deck.read(path)
-    return [int(epoch) for keys in deck.values() for epoch in keys.get("epochs", "").split(",") if epoch]
+    return deck
+
+
+def epochs_of(path):
+    """The value of each key named epochs in a deck, as numbers."""
+    return [int(epoch) for keys in read_deck(path).values() for epoch in keys.get("epochs", "").split(",") if epoch]
 
 
 class Comparisons(unittest.TestCase):
@@ -105,7 +111,8 @@ class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
         self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles",
-                                                "train/topics", *TWINS, *(twin + "_pde" for twin in TWINS), *START]))
+                                                "train/topics", *TWINS, *(twin + "_pde" for twin in TWINS),
+                                                *(name + "_converged" for name in CONVERGED), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
         self.train_starts()
@@ -198,7 +205,7 @@ class Train(DeckTest):
             self.assertEqual(file["step"].shape, (3,), name)
             self.assertTrue(np.isfinite(file["training/loss"][...]).all(), name)
             settings = file.attrs["settings"]
-            self.assertEqual("kind = pde" in settings, "_pde" in name)
+            self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged")))
             self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
             self.assertEqual("masked" in name, "unigram_accuracy" in file["training"].attrs, name)
             # The arrays of the model that it starts from, and a new head.
@@ -208,6 +215,15 @@ class Train(DeckTest):
             one, other = (set(self.open(n[6:] + ".h5").attrs["settings"].splitlines()) for n in (name, name + "_pde"))
             differ = {line.split(" = ")[0] for line in one ^ other}
             self.assertLessEqual(differ, {"kind", "cells", "kappa", "knots", "smoothness", "file"}, name)
+        for name in CONVERGED:
+            one, other = (set(self.open(n + ".h5").attrs["settings"].splitlines()) for n in (name[6:] + "_pde", name[6:] + "_converged"))
+            self.assertEqual({line.split(" = ")[0] for line in one ^ other}, {"cells", "file"}, name)
+
+    def test_converged_decks_evaluate_on_cells_that_they_train_on_and_not_on_the_coarsest(self):
+        for name in CONVERGED:
+            deck = read_deck(DECKS[name + "_converged"])
+            drawn = sorted(int(cells) for cells in deck["train"]["cells"].split(","))
+            self.assertIn(int(deck["mesh"]["cells"]), drawn[1:], name)
 
     def test_the_digits_are_learnt(self):
         # The deck itself takes 1776 steps of batch 32; these are 354 of batch 8, on a tenth of the samples.
@@ -220,7 +236,8 @@ class Train(DeckTest):
         folder = os.environ.get("FLUXFORMER_DATA")
         checked = 0
         for name, data in (("train/mnist", "mnist"), ("train/omniglot", "omniglot"), ("train/20news", "20news"),
-                           ("train/20news_masked", "20news"), ("train/20news_masked_pde", "20news")):
+                           ("train/20news_masked", "20news"), ("train/20news_masked_pde", "20news"),
+                           ("train/mnist_converged", "mnist"), ("train/20news_masked_converged", "20news")):
             place = os.path.join(folder or "", data)
             if not folder or not os.path.isdir(place):
                 continue
@@ -228,8 +245,8 @@ class Train(DeckTest):
             self.assertEqual((end.code, end.err), (0, ""), end)
             self.assertIn(data, end.out)
             checked += 1
-        if checked < 5:
-            print(f"NOT CHECKED: {self.id()}: {5 - checked} of 5 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
+        if checked < 7:
+            print(f"NOT CHECKED: {self.id()}: {7 - checked} of 7 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
 
 
 class Ablation(DeckTest):
