@@ -35,7 +35,7 @@ struct DepthCells {
   bool operator==(const DepthCells& other) const = default;
   /// The length of the shortest cell, in layers.
   double shortest() const;
-  /// That of the longest.
+  /// The length of the longest cell, in layers.
   double longest() const;
 
   /// The depth at the entry s_{i-1} of cell i, where `shift` reads the weights. Its layer is that of the

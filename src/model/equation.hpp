@@ -82,7 +82,7 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
 /// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
-  /// As for FieldTerm.
+  /// `model` is borrowed; the term acts on the cells of `depth`.
   AttentionTerm(DepthModel& model, const DepthCells& depth)
       : FieldTerm(model, depth, FieldTermKind::attention) {}
   TermText text() const override;
@@ -91,7 +91,7 @@ class AttentionTerm final : public FieldTerm {
 /// Reaction rho R_s(u_i); for norm = sphere its tangential part.
 class ReactionTerm final : public FieldTerm {
  public:
-  /// As for FieldTerm.
+  /// `model` is borrowed; the term acts on the cells of `depth`.
   ReactionTerm(DepthModel& model, const DepthCells& depth)
       : FieldTerm(model, depth, FieldTermKind::reaction) {}
   TermText text() const override;

@@ -128,6 +128,19 @@ class Refinement(CompareTest):
         self.assert_refused(self.run_program("refinement", *models, "--refinement.goals=margin", "--output.file=no.h5"),
                             "refinement.goals = margin", "guesses masked words")
 
+    def test_numbers_that_are_not_finite_end_it_with_the_cells_that_made_them(self):
+        shutil.copy(self.path("models/independent_1.h5"), self.path("bad.h5"))
+        with h5py.File(self.path("bad.h5"), "r+") as file:
+            for knot in file["model/layers"].values():
+                knot["b_2"][...] = 1.7e308
+            for thing in (file["model"], *(one for knot in file["model/layers"].values() for one in knot.values())):
+                thing.attrs.pop("digest", None)
+        for adapt in ("none", "bisect"):
+            end = self.run_program("refinement", "--models.independent=bad.h5", "--data.tokens=rows", *QUICK, f"--refinement.adapt={adapt}",
+                                   "--output.file=no.h5", ranks=2)
+            self.assertEqual(end.code, 3, end)
+            self.assertIn("models.independent = bad.h5: the loss on 4 depth cells", end.err)
+
     def test_its_numbers_agree_with_each_other(self):
         found = self.compare("refinement", *QUICK, "--refinement.goals=loss,logit,margin,norm", "--refinement.weights=exact")
         file = self.open("out.h5")

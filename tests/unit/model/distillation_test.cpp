@@ -190,6 +190,15 @@ TEST(Distillation, refuses_a_teacher_that_does_not_fit) {
   auto macaron = pde();
   macaron.order = SubLayerOrder::macaron;
   EXPECT_THAT(complaint([&] { Student(macaron, 4, {0, 1}, false); }), testing::HasSubstr("macaron"));
+  const auto line = TokenLine::even(MPI_COMM_SELF, tokens_x, tokens_y);
+  const SlabContext context{&line, 3, classifier().width, {}, nullptr};
+  const auto teacher_on = [&](int cells) {
+    return complaint([&] {
+      Teacher(on_cells(random_parameters({.model = classifier()}), cells), context, Precision::float64);
+    });
+  };
+  EXPECT_EQ(teacher_on(classifier().layers), "");
+  EXPECT_THAT(teacher_on(2 * classifier().layers), testing::HasSubstr("one step a layer"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/model_probe.hpp"
+#include "base/error.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
 namespace fluxformer::test {
@@ -36,6 +37,12 @@ TEST(InheritedModels, are_the_transformer_at_one_cell_per_layer_and_close_to_no_
   const auto at = [&](int per_layer) { return logits(c, inherit(transformer, per_layer), 3 * per_layer); };
   const auto coarse = at(32), middle = at(64), fine = at(128);
   EXPECT_NEAR(distance(coarse, middle) / distance(middle, fine), 2, 0.15);  // 2 + O(h), h = 1/32
+}
+
+TEST(InheritedModels, are_refused_for_cells_of_unequal_length) {
+  auto transformer = probe_parameters({.layers = 2, .cells = 3});
+  transformer.spec.set_depth(DepthCells::between(2, {0, 0.5, 1, 2}));
+  EXPECT_THROW(inherit(transformer, 1), BadInput);
 }
 
 }  // namespace
