@@ -48,9 +48,9 @@ double value_of(Goal goal, const double* z, int classes, int label, double* z_ba
 class MaskedWords {
  public:
   explicit MaskedWords(ModelProbe& probe)
-      : task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::masked_words})),
-        tape_(task_->make_tape()),
-        of_head_(probe.parameters().values.size()) {}
+      : numbers_(std::ssize(probe.parameters().values)),
+        task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::masked_words})),
+        tape_(task_->make_tape()) {}
   /// The share of a sample, of the weight 1 in place of its own.
   double loss(Batch batch, Index sample, const double* u) {
     std::erase_if(batch.masked, [&](const MaskedWord& word) { return word.sample != sample; });
@@ -58,7 +58,8 @@ class MaskedWords {
   }
   /// u_bar := the derivatives of these shares.
   void derivative(Batch batch, const double* u, double* u_bar) {
-    task_->gradient(alone(std::move(batch)), u, u_bar, of_head_, *tape_, Task::KeepFor::nothing);
+    std::vector<double> of_head(numbers_);  // a gradient, of which nothing is read
+    task_->gradient(alone(std::move(batch)), u, u_bar, of_head, *tape_, Task::KeepFor::nothing);
   }
   double correct(const Batch& batch, const double* u) { return task_->value(batch, u, *tape_).correct; }
 
@@ -67,9 +68,9 @@ class MaskedWords {
     for (auto& word : batch.masked) word.weight /= batch.weight[static_cast<std::size_t>(word.sample)];
     return batch;
   }
+  Index numbers_;  // of all parameters
   std::unique_ptr<Task> task_;
   std::unique_ptr<TaskTape> tape_;
-  std::vector<double> of_head_;  // a gradient, of which nothing is read
 };
 
 }  // namespace
