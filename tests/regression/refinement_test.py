@@ -15,8 +15,16 @@ import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
 from numpy_equation import Equation  # noqa: E402
+from numpy_model import Model  # noqa: E402
 from numpy_transformer import NumpyModel  # noqa: E402
 from program import TRAIN_DECK, together  # noqa: E402
+from published_case import ROOT, Case, save  # noqa: E402
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+
+from python_package import call  # noqa: E402
+
+from fluxformer.tokens import write_token_file  # noqa: E402
 
 QUICK = ("--refinement.cells=1,2,4", "--samples.count=12")
 
@@ -108,6 +116,32 @@ class Refinement(CompareTest):
                             "refinement.target = 9", "8, 16, 32, 64, 128")
         self.assert_refused(self.run_program("refinement", "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
                                              "--refinement.adapt=equidistribute", "--output.file=no.h5"), "equidistribute", "take bisect")
+
+    def test_published_models_on_padded_texts_have_the_loss_of_a_model_in_numpy(self):
+        labels = np.array([1, 2, 0])
+        for name, kind in (("gpt2", "GPT2ForSequenceClassification"), ("bert", "BertForSequenceClassification")):
+            case = Case(name)
+            end = call("import", *save(self.folder, *case.published(kind)), "--output", self.path("model.h5"), "--overwrite")
+            self.assertEqual((end.returncode, end.stderr), (0, ""))
+            segments = case["segments"].astype(int) if "segments" in case else None
+            write_token_file(self.path("tokens.h5"), ids=case["ids"], lengths=case.lengths, segments=segments, labels=labels, overwrite=True)
+            models = ("--models.transformer=model.h5", "--data.set=tokens", "--data.file=tokens.h5", "--samples.count=3", "--samples.batch=2")
+            arguments = ("--refinement.cells=1,2", "--refinement.goals=loss,norm", "--refinement.weights=exact")
+            if name == "bert":  # post-norm
+                self.assert_refused(self.run_program("refinement", *models, *arguments, "--output.file=no.h5", ranks=2), "models.transformer", "no equation")
+                continue
+            found = self.compare("refinement", *arguments, models=(*models, "--models.inherited=1"), ranks=2, output=f"{name}.h5")
+            model = Model(self.path("model.h5"))
+            u = model.embed(case["ids"].astype(int), segments)
+            for number in (1, 2):
+                u, _ = model.layer(number, u, case.lengths)
+            logits = model.classes(u, case.lengths)
+            loss = (np.log(np.exp(logits).sum(1)) - logits[np.arange(3), labels]).mean()
+            for kind_of_weights in ("transformer", "inherited"):  # the same at one cell a layer
+                self.assertAlmostEqual(found[f"{kind_of_weights}/goal_value"][0, 0, 0], loss, delta=1e-12)
+                change = found[f"{kind_of_weights}/goal_value"][..., 0] - found[f"{kind_of_weights}/goal_value"][..., 1]
+                np.testing.assert_allclose(found[f"{kind_of_weights}/indicator"].sum(axis=2), change, rtol=0, atol=1e-12)
+            self.assertGreater(np.abs(found["transformer/goal_value"][0, 0, 1] - found["inherited/goal_value"][0, 0, 1]), 1e-9)
 
     def test_masked_words_are_a_goal(self):
         text = ("--data.set=topics", "--data.vocabulary=500", "--data.classes=4", "--data.length=24")
