@@ -87,7 +87,7 @@ AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm
     if (problem().models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
       throw BadInput("models." + name +
                      ": attention.normalisation = linear: the comparison needs rows that sum to 1");
-    probe(0, name)->entry_of_layer(1);
+    require_layer_ends(name);
   }
 }
 

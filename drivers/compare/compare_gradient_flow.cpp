@@ -69,7 +69,7 @@ GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
   problem().require_classes("the loss");
   for (const auto& name : problem().models().names()) {
     const auto& parameters = problem().models().at(0, name).parameters;
-    probe(0, name)->entry_of_layer(1);  // throws unless cells end where layers do
+    require_layer_ends(name);
     if (plan_.exponents > parameters.spec.width)
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
                      " have " + std::to_string(parameters.spec.width) + " channels");

@@ -39,8 +39,7 @@ InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
                    std::to_string(problem().samples().size()) + " samples");
   problem().require_classes("the accuracy");
-  for (const auto& name : problem().models().names())  // throws unless cells end where layers do
-    probe(0, name)->entry_of_layer(1);
+  for (const auto& name : problem().models().names()) require_layer_ends(name);
 }
 
 study::Contents InformationFlow::contents() {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "base/error.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
@@ -95,6 +96,15 @@ std::vector<Study::Source> ModelStudy::sources() const {
     if (const auto& input = problem_.input_of(name); inputs.insert(&input).second)
       all.push_back({.called = "data.set = " + problem_.data().name(), .digest = input.digest()});
   return all;
+}
+
+void ModelStudy::require_layer_ends(const std::string& name) const {
+  const auto& model = problem_.models().at(0, name);
+  try {
+    static_cast<void>(model.parameters.spec.depth().layer_rows("for a measurement by layer"));
+  } catch (const BadInput& e) {
+    throw BadInput("models." + name + " = " + model.file + ": " + e.what());
+  }
 }
 
 void ModelStudy::begin(StudyRecord& record) {

@@ -65,6 +65,8 @@ class ModelStudy : public Study {
   std::unique_ptr<ModelProbe> probe(std::size_t seed, const std::string& name) const {
     return problem_.probe(problem_.models().at(seed, name).parameters);
   }
+  /// Throws BadInput, naming the model and its file, unless its depth cells end where layers do.
+  void require_layer_ends(const std::string& name) const;
   /// Adds the axes of the measures, and notes. Not collective.
   virtual void add_axes(StudyRecord& record) = 0;
   /// Measures model `name` of the seed with index `seed`. Collective; the numbers are the same on all ranks.

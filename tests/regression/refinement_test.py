@@ -224,6 +224,15 @@ class Refinement(CompareTest):
         end = self.run_program("evolve", "--model.file=c.h5", "--data.tokens=rows", "--validate")
         self.assertIn(f"depth, as its training found: {sentence}", end.out + end.err)
 
+    def test_measurements_by_layer_refuse_cells_that_end_elsewhere(self):
+        shutil.copy(self.path("models/independent_1.h5"), self.path("elsewhere.h5"))
+        with h5py.File(self.path("elsewhere.h5"), "r+") as file:
+            file["model/edges"] = [0, 0.25, 0.75, 1.5, 2]
+        models = ("--models.transformer=models/transformer_1.h5", "--models.independent=elsewhere.h5", "--data.tokens=rows", "--samples.count=16")
+        for experiment in ("attention", "information_flow", "gradient_flow"):
+            self.assert_refused(self.run_program(experiment, *models, "--output.file=no.h5", ranks=2), "models.independent = elsewhere.h5", "lack 1")
+        self.assertIn("independent/goal_value", self.compare("refinement", *QUICK, models=models[:-1]))
+
     def copy_that_says(self, converged, sentence):
         """c.h5: an independent model whose training says this of its convergence in depth (None: nothing)."""
         shutil.copy(self.path("models/independent_1.h5"), self.path("c.h5"))
