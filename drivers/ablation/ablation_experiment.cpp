@@ -74,8 +74,7 @@ void refuse_what_variants_decide(const Settings& settings) {
       settings.real("equation.c") != 1)
     throw BadInput(
         "mesh.cells, mesh.edges, equation.c: the ablation solves all variants on one cell per layer with c = "
-        "1, which "
-        "norm post and residual off require; leave them out");
+        "1, which norm post and residual off require; leave them out");
   if (settings.count("mesh.ranks_token") > 1)
     throw BadInput("mesh.ranks_token = " + std::to_string(settings.count("mesh.ranks_token")) +
                    ": the ranks of an ablation share samples only; leave it out");

@@ -32,6 +32,11 @@ KeyOfTraining<double> masked_share(const Settings& settings) {
   return {key, settings.real(key), settings.given(key)};
 }
 
+Settings with_masked_share_of_models(Settings settings) {
+  settings.leave_to_file("train.masked");
+  return settings;
+}
+
 SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, const ComparedModel& model,
                  const std::string& name) {
   if (!guesses_masked_words(model.parameters.spec)) return samples;

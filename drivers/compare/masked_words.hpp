@@ -26,9 +26,10 @@ extern template struct KeyOfTraining<double>;
 extern template struct KeyOfTraining<std::string>;
 
 /// Declares train.masked; `masked_share` is its value: the share of the words of a text that are to be guessed.
-/// The settings of the run are to leave it to files (Settings::leave_to_file).
 void declare_masked_words(Options& options);
 KeyOfTraining<double> masked_share(const Settings& settings);
+/// The settings that a run stores: a share that was not given is left to the training of each model.
+Settings with_masked_share_of_models(Settings settings);
 
 /// These samples as they are for a model with classes. For one that guesses masked words, as many words are
 /// masked as in its training, unless `share` was given, as for an evaluation; throws BadInput if none can be.

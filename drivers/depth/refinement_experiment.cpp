@@ -68,7 +68,7 @@ class Refinement final : public ModelStudy {
   /// `value`: the goals on all meshes, [goal][mesh].
   void add_indicators(const Measured& model, const std::vector<DepthLimit>& limits,
                       const std::vector<double>& value, Results& to) const;
-  void add_continuity(const Measured& model, Results& to) const;
+  void add_continuity(const Measured& model, ModelProbe& own, Results& to) const;
   void add_adapted(const Measured& model, Results& to) const;
   /// The cells of a model placed anew, so many of them.
   DepthCells adapted(const Measured& model, const DepthCells& depth, int cells) const;
@@ -240,7 +240,7 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
   to.put(measured::distance, distance);
   to.put(measured::within_tolerance, within);
   add_indicators(model, limits, value, to);
-  add_continuity(model, to);
+  add_continuity(model, *own_probe, to);
   if (adapt_ != Adapt::none) add_adapted(model, to);
 }
 
@@ -279,9 +279,8 @@ void Refinement::add_indicators(const Measured& model, const std::vector<DepthLi
   to.put(measured::gain, gain);
 }
 
-void Refinement::add_continuity(const Measured& model, Results& to) const {
-  const auto probe = probe_on(model, model.parameters.spec.depth());
-  depth::StateContinuity states(*probe);
+void Refinement::add_continuity(const Measured& model, ModelProbe& own, Results& to) const {
+  depth::StateContinuity states(own);
   accumulate(
       model.samples, [&](const Batch& batch) { states.show(batch); }, states);
   const auto found = states.mean();
@@ -389,10 +388,7 @@ ExperimentEntry refinement_experiment() {
        .sentence = "evaluates models on finer and finer depth cells, and finds the cells that matter",
        .cites = "docs/model.md; Becker, Rannacher, Acta Numerica 10 (2001) 1; arXiv 2601.07397",
        .declare = declare_refinement},
-      [](Settings settings) {
-        settings.leave_to_file("train.masked");  // the training of each model decides
-        return settings;
-      });
+      with_masked_share_of_models);
 }
 
 }  // namespace fluxformer

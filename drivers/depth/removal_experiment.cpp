@@ -409,7 +409,6 @@ void Removal::measure_model(std::size_t seed, const std::string& name, Results& 
   }
   if (model.stopped) return;
   std::vector<double> regrets(plan_.rules.size(), none);
-  std::ostringstream text;
   if (model.subsets != nullptr) {
     const auto best = model.put_best();
     for (std::size_t k = 0; k < curves.size(); ++k)
@@ -431,13 +430,12 @@ void declare_removal(Options& options) {
   options.declare(
       "removal.rules", std::vector<std::string>{},
       "rules by which layers are left out, the layer with the least score first: its influence 1 - cos, "
-      "angle "
-      "and relative change between the states before and behind it, its slope by a gate (dual, its size "
+      "angle and relative change between the states before and behind it, its slope by a gate (dual, its "
+      "size "
       "dual_abs, the mean with that of the march without it dual_mean), taylor of its weights, the loss "
-      "without "
-      "it (removal), the same anew each time (greedy), random orders; subsets: all of them, for the best and "
-      "the "
-      "mean; deepest_first always; empty: all, subsets up to 12 layers, greedy up to 24",
+      "without it (removal), the same anew each time (greedy), random orders; subsets: all of them, for the "
+      "best and "
+      "the mean; deepest_first always; empty: all, subsets up to 12 layers, greedy up to 24",
       {.choices = words});
   options.declare("removal.random_orders", 20L,
                   "number of random orders where subsets are not tried, whose mean is that of all orders",
@@ -460,10 +458,7 @@ ExperimentEntry removal_experiment() {
            "leaves layers out of trained models by usual scores, against the best subsets and deepest first",
        .cites = "docs/model.md; arXiv 2403.03853; arXiv 2403.17887; arXiv 2402.02834",
        .declare = declare_removal},
-      [](Settings settings) {
-        settings.leave_to_file("train.masked");  // the training of each model decides
-        return settings;
-      });
+      with_masked_share_of_models);
 }
 
 }  // namespace fluxformer

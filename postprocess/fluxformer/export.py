@@ -34,7 +34,7 @@ from collections.abc import Mapping
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, open_file, reading
 from fluxformer.io import plain
-from fluxformer.model_file import Stored, whole
+from fluxformer.model_file import Stored, require_one_step_a_layer, whole
 from fluxformer.part_file import refuse_place
 from fluxformer.safetensors import write_safetensors
 from fluxformer.tensors import Tensor, Unfit
@@ -94,8 +94,7 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
     if activation not in ACTIVATIONS:
         raise Unfit(f"{path}: /model@activation is {activation!r}, not one of {', '.join(ACTIVATIONS)}")
     layers, width, ffn, heads = (whole(path, attributes, name) for name in ("layers", "width", "ffn", "heads"))
-    if (cells := attributes.get("cells") or layers) != layers or "edges" in model:
-        raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers: PyTorch's encoder takes one step for each layer")
+    require_one_step_a_layer(path, attributes, model, "PyTorch's encoder")
     stored, state = Stored(path, model), {}
     for number in range(1, layers + 1):
         here, there = f"layers/{number}/", f"layers.{number - 1}."

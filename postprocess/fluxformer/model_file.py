@@ -72,6 +72,13 @@ def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
     return value
 
 
+def require_one_step_a_layer(path: str, attributes: Mapping[str, object], model: h5py.Group, taker: str) -> None:
+    """Unfit if the layers of a Transformer were trained on other depth cells than one for each, which `taker` would take them for."""
+    layers = attributes["layers"]
+    if (cells := attributes.get("cells") or layers) != layers or "edges" in model:
+        raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers; {taker} takes one step for each layer")
+
+
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
                 words: Sequence[str] = (), pixels: Preprocessor | None = None, origin: Mapping[str, str | int | float] | None = None) -> None:
     """Writes a model file: `path`.part, renamed when complete.

@@ -68,8 +68,8 @@ void describe(io::Description& description);
 
 namespace fluxformer {
 
-/// Writes /model in parts: the attributes and the edges of unequal cells, then any arrays of the model, whose `values` rank 0 has (at the
-/// views' offsets; null on other ranks). Collective.
+/// Writes /model in parts: the attributes and the edges of unequal cells, then any arrays of the model, whose
+/// `values` rank 0 has (at the views' offsets; null on other ranks). Collective.
 void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec);
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,
                         const double* values);

@@ -50,7 +50,7 @@ from fluxformer.convert.gauges import aligned, canonical, distance, size
 from fluxformer.convert.knots import MOST_ROUNDS, WAYS, convert, merged
 from fluxformer.convert.transformer import Layer, Transformer, read_transformer
 from fluxformer.io import plain
-from fluxformer.model_file import write_model
+from fluxformer.model_file import require_one_step_a_layer, write_model
 from fluxformer.part_file import refuse_place
 from fluxformer.tensors import Unfit, held
 
@@ -146,9 +146,7 @@ def _of_an_equation(path: str, file: h5py.File) -> Transformer:
     if (norm := found.structure.norm) not in EQUATION:
         raise Unfit(f"{path}: /model@norm is {norm}: what normalises the state itself is no step of an equation; convert takes "
                     f"{' and '.join(EQUATION)}")
-    layers = len(found.layers)
-    if (cells := found.attributes.get("cells") or layers) != layers or "edges" in file["model"]:
-        raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers; convert takes one step for each layer")
+    require_one_step_a_layer(path, found.attributes, file["model"], "convert")
     return found
 
 

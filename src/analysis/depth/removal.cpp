@@ -22,10 +22,12 @@ RemovableLayers::RemovableLayers(ModelProbe& probe, const Loss& loss)
       task_(make_task(probe.parameters(), probe.context(), loss)),
       tape_(task_->make_tape()),
       flat_(probe.parameters().values.size(), 0.0) {
-  const bool constant = probe.spec().variation == DepthVariation::constant;
-  for (int row = 0; row < probe.cells(); ++row)
-    if (!constant || row == 0 || probe.point(row).layer != probe.point(row - 1).layer) first_.push_back(row);
-  first_.push_back(probe.cells());
+  if (probe.spec().variation == DepthVariation::constant) {
+    first_ = probe.layer_rows();
+    return;
+  }
+  first_.resize(probe.depths());
+  std::iota(first_.begin(), first_.end(), 0);
 }
 
 void RemovableLayers::map(int l, const Slab& u, Slab& v) {
