@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What: trains a Transformer and PDE models (without and with LayerNorm, and one distilled from the Transformer) for each of several
-#       seeds, runs the comparison experiments on them, and writes a report.
+# What: trains a Transformer and PDE models (without and with LayerNorm, one distilled from the Transformer, one that is converged in depth)
+#       for each of several seeds, runs the comparison experiments on them, and writes a report.
 # How:  from the top of the project, after the build:
 #           jobscripts/compare.sh DECKS OUT [--seeds "1 2 3"] [--ranks 2] [--without "ablation ..."] [--only "trainings ..."]
 #               [[EXPERIMENT:]--section.key=value ...]
-#       DECKS is a folder of decks: transformer.ini, pde.ini, normed.ini, distilled.ini, evolve.ini and one named after each experiment,
-#       for hessian_spectrum also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may name report),
-#       is skipped. --only names the stages that run: trainings, evolve, experiments, report; --seeds 1-3 is --seeds "1 2 3".
+#       DECKS is a folder of decks: transformer.ini, pde.ini, normed.ini, distilled.ini, converged.ini, evolve.ini and one named after each
+#       experiment, for hessian_spectrum also its controls linear.ini and mlp.ini; anything without a deck, or named by --without (which may
+#       name report), is skipped. --only names the stages that run: trainings, evolve, experiments, report; --seeds 1-3 is --seeds "1 2 3".
 #       A setting is passed to every experiment that has the key, or to the named one alone (train:--run.precision=mixed).
 #       When called again, results of the same deck, settings and models are not recomputed, and what was stopped continues from its
 #       checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which the report
@@ -138,7 +138,7 @@ show() {
 if [ "$what" = run ]; then mkdir -p "$out"; fi
 mpi_environment "$ranks"
 models=() controls=() trained=() trained_controls=() results=() not_trained=' '
-for kind in transformer pde normed distilled linear mlp; do
+for kind in transformer pde normed distilled converged linear mlp; do
   if [ "$kind" != transformer ] && ! has "$kind"; then continue; fi
   case $kind in linear | mlp) has hessian_spectrum || has hessian || continue ;; esac # its controls
   case $kind in
@@ -150,7 +150,7 @@ for kind in transformer pde normed distilled linear mlp; do
     case $kind in linear | mlp) trained_controls+=("$out/${kind}_$seed.h5") ;; *) trained+=("$out/${kind}_$seed.h5") ;; esac
     wanted trainings || continue
     start=$seed
-    case $kind in pde | normed) start=$((1000 + seed)) ;; esac # independent: other initial weights than the Transformer's
+    case $kind in pde | normed | converged) start=$((1000 + seed)) ;; esac # independent: other initial weights than the Transformer's
     own=(--run.seed="$seed" --model.seed="$start") inputs=()
     if [ $kind = distilled ]; then
       inputs=("$out/transformer_$seed.h5")
@@ -192,7 +192,8 @@ if ! wanted report; then
   exit
 fi
 needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml \
-  --claims input/paper/hessian/claims.toml --claims input/paper/identifiability/claims.toml --traits input/paper/traits.toml --output "$out"
+  --claims input/paper/hessian/claims.toml --claims input/paper/identifiability/claims.toml --claims input/paper/depth/claims.toml \
+  --traits input/paper/traits.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"

@@ -49,7 +49,7 @@ experiments_of() {
   local deck
   for deck in "$1"/*.ini; do
     deck=${deck##*/}
-    case ${deck%.ini} in transformer | pde | normed | distilled | linear | mlp | evolve) ;; *) echo "${deck%.ini}" ;; esac
+    case ${deck%.ini} in transformer | pde | normed | distilled | converged | linear | mlp | evolve) ;; *) echo "${deck%.ini}" ;; esac
   done
 }
 

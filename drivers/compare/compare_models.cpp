@@ -89,7 +89,7 @@ std::string take_other_tokens(const std::string& key, const ModelOrigin& origin,
 }  // namespace
 
 bool is_independent(const std::string& name) {
-  return name == "independent" || name == "normed";
+  return name == "independent" || name == "normed" || name == "converged";
 }
 
 bool guesses_masked_words(const ModelSpec& spec) {
@@ -129,8 +129,8 @@ ModelsPlan models_plan_of(const Settings& settings) {
   return plan;
 }
 
-ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs)
-    : plan_(plan), comm_(comm), needs_(needs) {
+ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches)
+    : plan_(plan), comm_(comm), needs_(needs), marches_(marches) {
   const bool first_is_transformer = !plan.files.empty() && plan.files.front().first == transformer;
   if (!first_is_transformer && needs == ModelNeeds::classes)
     throw BadInput("models.transformer: no file given");
@@ -144,6 +144,7 @@ ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds
     std::vector<ComparedModel> inherited;
     for (const auto& one : models_.front()) {
       try {
+        one.origin.require_comparable("the Transformer", Marches::layer_map);
         inherited.push_back({inherit(one.parameters, cells), one.file, "not trained: inherited", one.origin});
       } catch (const BadInput& e) {
         throw BadInput("models.inherited = " + std::to_string(cells) + ": " + one.file + ": " + e.what());
@@ -179,12 +180,12 @@ void ComparedModels::read_files(const std::string& name, const std::string& patt
     if ((spec.kind == ModelKind::transformer) != (name == transformer || control))
       throw BadInput(key + ": is the model of a " + to_word(spec.kind));
     require_head(key, spec);
-    origin.require_comparable(key);
+    origin.require_comparable(key, marches_);
     auto wanted = plan_.data;
     if (name == "mlp") tokens_.back() = take_other_tokens(key, origin, wanted);
     origin.require_data(key, wanted);
     require_name(key, name, model.parameters);
-    if (name == "converged") origin.require_converged(key);
+    if (name == "converged") origin.require_converging(key);
     require_making(key, name, origin);
     if (name != transformer && names_.front() == transformer)
       require_coupling(key, name, origin, models_.front().at(list.size()));
@@ -226,6 +227,9 @@ void ComparedModels::require_alike() const {
           spec.width != same.spec.width || spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
         throw BadInput(one.file + ": differs in size from " + list.front().file);
+      const auto mine = one.origin.method(), other = list.front().origin.method();
+      if (mine.method != other.method || mine.theta != other.theta)
+        throw BadInput(one.file + ": was trained by another adjoint.method than " + list.front().file);
     }
 }
 
@@ -335,7 +339,14 @@ std::string ModelOrigin::text() const {
   return text;
 }
 
-void ModelOrigin::require_comparable(const std::string& what) const {
+AdjointSettings ModelOrigin::method() const {
+  AdjointSettings settings;
+  if (value("train.gradient") == "adjoint") settings.method = value("adjoint.method");
+  if (!value("adjoint.theta").empty()) settings.theta = number("adjoint.theta");
+  return settings;
+}
+
+void ModelOrigin::require_comparable(const std::string& what, Marches marches) const {
   if (!trained_) return;
   if (!status_.empty() && status_ != names::done)
     throw BadInput(what + ": its training is not complete; its status is " + status_);
@@ -346,13 +357,14 @@ void ModelOrigin::require_comparable(const std::string& what) const {
   };
   if (!value("equation.c").empty() && number("equation.c") != 1) refuse("equation.c");
   if (value("mesh.periodic") == "true") refuse("mesh.periodic");
-  if (value("train.gradient") == "adjoint" && value("adjoint.method") != "1fe") refuse("adjoint.method");
+  if (marches == Marches::layer_map && method().method != "1fe") refuse("adjoint.method");
 }
 
-void ModelOrigin::require_converged(const std::string& what) const {
-  if (trained_ && converged_ != "yes")
-    throw BadInput(what + ": is not known to be converged in depth; its training " +
-                   (depth_report_.empty() ? "says nothing (train.report_depth)" : "says: " + depth_report_));
+void ModelOrigin::require_converging(const std::string& what) const {
+  if (!trained_ || converged() || !value("train.cells").empty() || method().method != "1fe") return;
+  throw BadInput(what +
+                 ": is not known to be converged in depth, nor trained to be (train.cells); its training " +
+                 (depth_report_.empty() ? "says nothing (train.report_depth)" : "says: " + depth_report_));
 }
 
 void ModelOrigin::require_data(const std::string& what, const NamedWords& wanted) const {

@@ -16,6 +16,7 @@
 #include "drivers/common/model_options.hpp"
 #include "io/archive_reader.hpp"
 #include "model/parameters.hpp"
+#include "solvers/adjoint/adjoint_march.hpp"
 #include "training/optimiser_record.hpp"
 
 namespace fluxformer {
@@ -34,6 +35,10 @@ struct ModelsPlan {
 };
 /// The plan by models.*, data.* and output.file. Not collective.
 ModelsPlan models_plan_of(const Settings& settings);
+
+/// Marches that an experiment can work with: those by the layer map from cell to cell, or by the method of each
+/// model's training, too.
+enum class Marches { layer_map, of_training };
 
 /// The settings of the run of `train` that wrote a model file, and how far it came.
 class ModelOrigin {
@@ -60,11 +65,17 @@ class ModelOrigin {
   /// The sentence of the training about convergence in depth; "" if it has none.
   const std::string& depth_report() const { return depth_report_; }
 
+  /// The method of the march that the model was trained with; 1fe if unknown.
+  AdjointSettings method() const;
+
   /// Throws BadInput, beginning with `what`, if the training did not complete, or if its model was not the
-  /// map used in comparisons: the layer map from cell to cell with c = 1 on a lattice that is not periodic.
-  void require_comparable(const std::string& what) const;
-  /// Throws BadInput unless the training found the model converged in depth.
-  void require_converged(const std::string& what) const;
+  /// map used in comparisons: with c = 1 on a lattice that is not periodic, by these marches.
+  void require_comparable(const std::string& what, Marches marches) const;
+  /// True if the training found the model converged in depth.
+  bool converged() const { return converged_ == "yes"; }
+  /// Throws BadInput unless the model is converged, or was trained to be: on changing depth cells, or by another
+  /// march than that by layer maps.
+  void require_converging(const std::string& what) const;
   /// Throws BadInput for a model that was trained on tokens other than those of `wanted` (ModelsPlan::data).
   void require_data(const std::string& what, const NamedWords& wanted) const;
 
@@ -99,7 +110,7 @@ class ComparedModels {
  public:
   /// Reads the files. Collective over `comm`; throws BadInput (agreed) for files that are missing or
   /// inconsistent.
-  ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs);
+  ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches);
 
   const std::vector<long>& seeds() const { return plan_.seeds; }
   /// Names of the models that the deck asks for, in this order: transformer, independent, normed, distilled,
@@ -136,6 +147,7 @@ class ComparedModels {
   ModelsPlan plan_;
   MPI_Comm comm_;
   ModelNeeds needs_;
+  Marches marches_;
   std::vector<std::string> names_, words_;
   std::vector<std::vector<ComparedModel>> models_;  // [name][seed]
   std::vector<std::string> tokens_;                 // [name]

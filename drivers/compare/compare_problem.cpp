@@ -36,10 +36,10 @@ ComparePlan compare_plan_of(const Settings& settings) {
           .ranks_token = ranks_token(settings)};
 }
 
-CompareProblem::CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs)
+CompareProblem::CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches)
     : comm_(comm),
       precision_(plan.precision),
-      models_(plan.models, comm, needs),
+      models_(plan.models, comm, needs, marches),
       ranks_(comm, plan.ranks_token),
       input_(std::make_unique<ComparedInput>(plan.input, comm, ranks_.line, models_.known_input())) {
   for (const auto& name : models_.names()) {
@@ -59,8 +59,18 @@ const ComparedInput& CompareProblem::input_of(const std::string& model) const {
   return tokens.empty() ? *input_ : *other_inputs_.at(tokens);
 }
 
-std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, int capacity) const {
-  return std::make_unique<ModelProbe>(parameters, line(), capacity, precision_);
+std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, int capacity,
+                                                  MarchMaker march) const {
+  return std::make_unique<ModelProbe>(parameters, line(), capacity, precision_, std::move(march));
+}
+
+MarchMaker CompareProblem::march_of(const ComparedModel& model) const {
+  auto method = model.origin.method();
+  if (method.method == "1fe") return layer_maps;
+  method.tolerate_round_off_of(precision_);
+  return [method](DepthModel& of, const DepthCells& depth, DepthRange cells) {
+    return std::make_unique<AdjointMarch>(of, depth, 1, method, cells);
+  };
 }
 
 void CompareProblem::require_labels(const std::string& purpose, const SampleSet& samples) const {
@@ -114,6 +124,12 @@ std::string CompareProblem::describe() const {
     if (const auto& report = models_.at(0, name).origin.depth_report();
         !report.empty() && name != "inherited")
       text << "\n  depth: " << report;
+    const auto seeds = models_.seeds().size();
+    std::size_t converged = 0;
+    for (std::size_t k = 0; k < seeds; ++k) converged += models_.at(k, name).origin.converged() ? 1 : 0;
+    if (name == "converged" && converged < seeds)
+      text << "\n  " << converged << " of " << seeds
+           << " seeds are converged in depth, as their trainings say";
   }
   return text.str();
 }

@@ -82,7 +82,7 @@ class CompareProblem {
  public:
   /// Reads models and data. Collective over `comm`; throws BadInput (agreed) for files that are missing or
   /// inconsistent with each other or the data.
-  CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs);
+  CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches);
   CompareProblem(const CompareProblem&) = delete;
   CompareProblem& operator=(const CompareProblem&) = delete;
   /// Description in a few lines, for --validate and the log.
@@ -101,8 +101,11 @@ class CompareProblem {
   std::unique_ptr<ModelProbe> probe(const Parameters& parameters) const {
     return probe(parameters, samples().capacity());
   }
-  /// A probe for batches of `capacity` samples.
-  std::unique_ptr<ModelProbe> probe(const Parameters& parameters, int capacity) const;
+  /// A probe for batches of `capacity` samples, by this march.
+  std::unique_ptr<ModelProbe> probe(const Parameters& parameters, int capacity,
+                                    MarchMaker march = layer_maps) const;
+  /// The march of the training of a model.
+  MarchMaker march_of(const ComparedModel& model) const;
   const data::Dataset& data() const { return input_->data(); }
   const TokenLine& line() const { return input_->line(); }
   /// Samples on which all models are evaluated.

@@ -46,8 +46,9 @@ Option epochs_option(const std::string& name);
 class ModelStudy : public Study {
  public:
   /// Reads models and data. Collective over `comm`; throws BadInput (agreed).
-  ModelStudy(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes)
-      : problem_(compare_plan_of(settings), comm, needs) {}
+  ModelStudy(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes,
+             Marches marches = Marches::layer_map)
+      : problem_(compare_plan_of(settings), comm, needs, marches) {}
 
   std::string describe() const override { return problem_.describe(); }
   /// Seed by seed, the Transformer first.

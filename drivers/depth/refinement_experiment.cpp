@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "analysis/depth/depth_variables.hpp"
 #include "analysis/depth/refinement.hpp"
 #include "base/error.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/masked_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
@@ -53,6 +53,8 @@ class Refinement final : public ModelStudy {
     std::string called;
     const Parameters& parameters;
     SampleSet samples;
+    MarchMaker march;
+    int order;  // of its method
   };
   Measured measured_model(std::size_t seed, const std::string& name) const;
   /// Throws NumericalFailure unless this number of a goal on so many cells is finite.
@@ -64,7 +66,11 @@ class Refinement final : public ModelStudy {
   /// A probe of the model on other cells.
   std::unique_ptr<ModelProbe> probe_on(const Measured& model, const DepthCells& depth) const;
   depth::GoalValues values_on(const Measured& model, ModelProbe& probe, const depth::GoalValues* own) const;
-  depth::DepthIndicators indicators_on(const Measured& model, const DepthCells& depth) const;
+  /// Means over the samples of eta_i and of |eta_i|, [goal][cell].
+  struct Indicators {
+    std::vector<std::vector<double>> mean, mean_size;
+  };
+  Indicators indicators_on(const Measured& model, const DepthCells& depth) const;
   /// `value`: the goals on all meshes, [goal][mesh].
   void add_indicators(const Measured& model, const std::vector<DepthLimit>& limits,
                       const std::vector<double>& value, Results& to) const;
@@ -93,8 +99,21 @@ std::vector<depth::Goal> goals_of(const std::vector<std::string>& words) {
   return goals;
 }
 
+/// Throws BadInput, beginning with `what`, for a method of a training that is unknown here, or that Newton's
+/// method cannot follow in the precision of this run.
+void require_method(const Settings& settings, const std::string& what, const AdjointSettings& method) {
+  try {
+    order_of(method);
+  } catch (const BadInput& e) {
+    throw BadInput(what + ": " + e.what());
+  }
+  if (is_implicit(method) && is_mixed(precision_of(settings)))
+    throw BadInput(what + ": was trained with adjoint.method = " + method.method +
+                   ", whose systems need run.precision = double or single");
+}
+
 Refinement::Refinement(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm, ModelNeeds::loss),
+    : ModelStudy(settings, comm, ModelNeeds::loss, Marches::of_training),
       words_(settings.words("refinement.goals")),
       goals_(goals_of(words_)),
       weights_(listed<depth::Weights>(weights_words, settings.word("refinement.weights"))),
@@ -112,7 +131,9 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
           "can be told");
   require_maskable(problem(), masked_share_);
   for (const auto& name : problem().models().names()) {
-    const auto& spec = problem().models().at(0, name).parameters.spec;
+    const auto& first = problem().models().at(0, name);
+    const auto& spec = first.parameters.spec;
+    require_method(settings, "models." + name + " = " + first.file, first.origin.method());
     if (!has_field(spec))
       throw BadInput(
           "models." + name +
@@ -142,6 +163,7 @@ study::Contents Refinement::contents() {
   return compare::with_models(
       {.coordinates = {axes::test_sample, goal, multiple, cell, edge},
        .notes = {goal_names, weights, adapt},
+       .model_notes = {method},
        .measures = {goal_value,    accuracy,      state_distance, logit_distance,     order,
                     asymptotic,    limit,         distance,       within_tolerance,   indicator,
                     indicator_abs, estimate,      effectivity,    change_effectivity, gain,
@@ -152,7 +174,11 @@ study::Contents Refinement::contents() {
 
 void Refinement::add_axes(StudyRecord& record) {
   record.samples(problem().members());
-  record.axis(measured::goal, 1, goals_.count());
+  std::vector<double> numbers;
+  numbers.reserve(words_.size());
+  for (const auto& word : words_)
+    numbers.push_back(1 + static_cast<double>(std::ranges::find(goal_words, word) - goal_words.begin()));
+  record.axis(measured::goal, std::move(numbers));
   record.axis(measured::multiple, {meshes_.begin(), meshes_.end()});
   record.note("", measured::goal_names, as_lines(words_));
   record.note("", measured::weights, weights_words[static_cast<std::size_t>(weights_)]);
@@ -163,6 +189,7 @@ void Refinement::add_axes(StudyRecord& record) {
     cells.axes = {cells.name};
     const auto& spec = problem().models().at(0, name).parameters.spec;
     record.axis(cells, 1, spec.cells);
+    record.note(name, measured::method, problem().models().at(0, name).origin.method().method);
     if (adapt_ == Adapt::none) continue;
     auto edges = measured::edge;
     edges.name = name + "_edge";
@@ -174,13 +201,14 @@ void Refinement::add_axes(StudyRecord& record) {
 Refinement::Measured Refinement::measured_model(std::size_t seed, const std::string& name) const {
   const auto& model = problem().models().at(seed, name);
   return {"models." + name + " = " + model.file, model.parameters,
-          masked(problem().samples(), masked_share_, model, name)};
+          masked(problem().samples(), masked_share_, model, name), problem().march_of(model),
+          order_of(model.origin.method())};
 }
 
 std::unique_ptr<ModelProbe> Refinement::probe_on(const Measured& model, const DepthCells& depth) const {
   auto parameters = model.parameters;
   parameters.spec.set_depth(depth);
-  return problem().probe(parameters);
+  return problem().probe(parameters, problem().samples().capacity(), model.march);
 }
 
 depth::GoalValues Refinement::values_on(const Measured& model, ModelProbe& probe,
@@ -217,10 +245,10 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
   std::vector<double> order, asymptotic, limit, distance, within;
   for (Index g = 0; g < goals; ++g) {
     const std::span<const double> course{value.data() + g * meshes, static_cast<std::size_t>(meshes)};
-    const auto& found = limits.emplace_back(depth_limit(course, 1));
+    const auto& found = limits.emplace_back(depth_limit(course, model.order));
     order.push_back(found.order);
     asymptotic.push_back(found.asymptotic ? 1 : 0);
-    limit.push_back(found.asymptotic ? found.value : std::numeric_limits<double>::quiet_NaN());
+    limit.push_back(found.asymptotic ? found.value : missing_value);
     distance.push_back(found.distance);
     within.push_back(found.distance < tolerance_ ? 1 : 0);
   }
@@ -244,13 +272,17 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
   if (adapt_ != Adapt::none) add_adapted(model, to);
 }
 
-depth::DepthIndicators Refinement::indicators_on(const Measured& model, const DepthCells& depth) const {
+Refinement::Indicators Refinement::indicators_on(const Measured& model, const DepthCells& depth) const {
   const auto coarse = probe_on(model, depth), fine = probe_on(model, depth.divided(2));
-  depth::DepthIndicators found(*coarse, *fine, goals_, weights_, model.samples.size());
+  depth::DepthIndicators eta(*coarse, *fine, goals_, weights_, model.samples.size());
   accumulate(
-      model.samples, [&](const Batch& batch) { found.show(batch); }, found);
-  for (Index g = 0; g < goals_.count(); ++g)
-    for (const double size : found.mean_size(g)) require_finite(size, model, g, coarse->cells());
+      model.samples, [&](const Batch& batch) { eta.show(batch); }, eta);
+  Indicators found;
+  for (Index g = 0; g < goals_.count(); ++g) {
+    found.mean.push_back(eta.mean(g));
+    found.mean_size.push_back(eta.mean_size(g));
+    for (const double size : found.mean_size.back()) require_finite(size, model, g, coarse->cells());
+  }
   return found;
 }
 
@@ -259,17 +291,19 @@ void Refinement::add_indicators(const Measured& model, const std::vector<DepthLi
   const auto own_depth = model.parameters.spec.depth();
   const auto found = indicators_on(model, own_depth);
   std::vector<double> indicator, size, estimate, effectivity, of_change, gain;
+  const double halvings = std::exp2(model.order);
+  const double of_error = halvings / (halvings - 1);
   for (Index g = 0; g < goals_.count(); ++g) {
-    const auto eta = found.mean(g), eta_size = found.mean_size(g);
+    const auto &eta = found.mean[g], &eta_size = found.mean_size[g];
     const double sum = std::accumulate(eta.begin(), eta.end(), 0.0);
     const double* const course = value.data() + g * std::ssize(meshes_);
     std::ranges::copy(eta, std::back_inserter(indicator));
     std::ranges::copy(eta_size, std::back_inserter(size));
-    estimate.push_back(2 * sum);
-    effectivity.push_back(limits[g].asymptotic ? 2 * sum / (course[0] - limits[g].value)
-                                               : std::numeric_limits<double>::quiet_NaN());
+    estimate.push_back(of_error * sum);
+    effectivity.push_back(limits[g].asymptotic ? of_error * sum / (course[0] - limits[g].value)
+                                               : missing_value);
     of_change.push_back(sum / (course[0] - course[1]));
-    gain.push_back(depth::predicted_gain(own_depth, eta_size));
+    gain.push_back(depth::predicted_gain(own_depth, eta_size, model.order));
   }
   to.put(measured::indicator, indicator);
   to.put(measured::indicator_abs, size);
@@ -304,12 +338,12 @@ DepthCells Refinement::adapted(const Measured& model, const DepthCells& depth, i
   if (adapt_ == Adapt::equidistribute) {
     // The indicators of the model's cells, divided into as many: on few cells they are far from their limit.
     const auto finer = model.parameters.spec.depth().divided(cells / model.parameters.spec.cells);
-    return depth::equidistributed(finer, indicators_on(model, finer).mean_size(0), cells);
+    return depth::equidistributed(finer, indicators_on(model, finer).mean_size[0], cells, model.order);
   }
   auto found = depth;
   while (found.cells < cells) {
     const auto marked =
-        depth::marked_cells(indicators_on(model, found).mean_size(0), theta_, cells - found.cells);
+        depth::marked_cells(indicators_on(model, found).mean_size[0], theta_, cells - found.cells);
     const auto& own = model.parameters.spec;
     if (std::ranges::none_of(marked, [](bool is) { return is; }))
       return own.depth().divided(cells / own.cells);
@@ -321,8 +355,7 @@ DepthCells Refinement::adapted(const Measured& model, const DepthCells& depth, i
 void Refinement::add_adapted(const Measured& model, Results& to) const {
   const Index goals = goals_.count(), meshes = std::ssize(meshes_);
   const auto& spec = model.parameters.spec;
-  std::vector<double> value(goals * meshes, std::numeric_limits<double>::quiet_NaN()),
-      accuracy(meshes, std::numeric_limits<double>::quiet_NaN()), edges;
+  std::vector<double> value(goals * meshes, missing_value), accuracy(meshes, missing_value), edges;
   auto depth = spec.depth();
   for (Index m = 0; m < meshes && meshes_[m] * spec.cells <= target(spec); ++m) {
     depth = adapted(model, depth, static_cast<int>(meshes_[m]) * spec.cells);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "analysis/depth/removal_variables.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/statistics.hpp"
 #include "drivers/compare/masked_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
@@ -28,7 +28,6 @@ const std::vector<std::string> rule_words{"influence", "angle",         "change"
                                           "greedy",    "deepest_first", "random"};
 const std::string all_subsets = "subsets";
 constexpr int most_layers_of_greedy = 24;  // about 2600 layer maps for each sample
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 /// The keys removal.* and the seed, and the work that they ask for.
 struct RemovalPlan {
@@ -388,7 +387,7 @@ void Removal::measure_model(std::size_t seed, const std::string& name, Results& 
   std::vector<double> all_scores, orders, losses, accuracies;
   std::vector<depth::RemovalCurve> curves;
   const auto append = [](std::vector<double>& all, std::vector<double> numbers, Index size) {
-    numbers.resize(size, none);
+    numbers.resize(size, missing_value);
     all.insert(all.end(), numbers.begin(), numbers.end());
   };
   for (const auto& rule : plan_.rules) {
@@ -408,7 +407,7 @@ void Removal::measure_model(std::size_t seed, const std::string& name, Results& 
     append(accuracies, curves.back().correct, layers + 1);
   }
   if (model.stopped) return;
-  std::vector<double> regrets(plan_.rules.size(), none);
+  std::vector<double> regrets(plan_.rules.size(), missing_value);
   if (model.subsets != nullptr) {
     const auto best = model.put_best();
     for (std::size_t k = 0; k < curves.size(); ++k)

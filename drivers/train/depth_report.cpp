@@ -114,7 +114,7 @@ std::string DepthReport::text() const {
   if (limit.asymptotic)
     text << ", " << limit.value << " in the limit (order " << limit.order << ")";
   else
-    text << " (no limit: the order " << limit.order << " is not that of the method)";
+    text << " (no limit: these differences do not show the order of the method)";
   text << (converged() ? ": converged in depth" : ": not converged in depth");
   return text.str();
 }

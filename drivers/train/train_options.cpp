@@ -250,8 +250,7 @@ GradientPlan gradient_plan(const Settings& settings, Precision precision) {
   s.tapes = keep == "tapes";
   s.on_disk = keep == "disk";
   s.folder = settings.word("adjoint.folder");
-  if (precision == Precision::float32)
-    s.newton_tolerance = s.linear_tolerance = 1e-5;  // no tighter than the round-off of the kernels
+  s.tolerate_round_off_of(precision);
   plan.segments = keep == "segments" || keep == "disk";
   plan.segment = settings.count("adjoint.segment");
   return plan;

@@ -56,10 +56,7 @@ struct GradientPlan {
   bool segments = false;     ///< the state is kept every `segment` cells
   int segment = 0;           ///< 0: as many as need the least memory
   /// True if each step through depth solves a system.
-  bool implicit() const {
-    const auto& method = settings.method;
-    return adjoint && (method == "beuler" || method == "cn" || method == "theta");
-  }
+  bool implicit() const { return adjoint && is_implicit(settings); }
 };
 
 /// A training.

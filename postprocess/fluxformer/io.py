@@ -73,7 +73,7 @@ def _typed(word: str) -> bool | int | float | str:
     return word
 
 
-def _parse_settings(deck: str) -> dict[str, Value]:
+def parse_settings(deck: str) -> dict[str, Value]:
     """INI text as {"section.key": value}."""
     section, settings = "", {}
     for line in deck.splitlines():
@@ -183,7 +183,7 @@ class Run:
                 values = {name: plain(value) for name, value in self.file.attrs.items()}
             self.attributes = Attributes(self.path, values)
             self._check(unfinished)
-            self.settings = _parse_settings(self.attributes.get("settings", ""))
+            self.settings = parse_settings(self.attributes.get("settings", ""))
             with reading(self.path, "/seed"):
                 self.seeds = [int(seed) for seed in (self.file["seed"][...] if "seed" in self.file else np.atleast_1d(self.attributes.get("seed", [])))]
             # The writer of a history extends the axes last, so every column has at least that many rows.

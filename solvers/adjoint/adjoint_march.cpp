@@ -144,6 +144,11 @@ int order_of(const AdjointSettings& settings) {
   return settings.method == "cn" || midpoint ? 2 : 1;
 }
 
+bool is_implicit(const AdjointSettings& settings) {
+  const AdjointMethod method(settings);
+  return !method.layer_map() && !method.explicit_stages();
+}
+
 struct AdjointMarch::Impl {
   using Trajectory = AdjointStepper::Trajectory;
   Impl(DepthModel& model, const DepthCells& depth, double speed, const AdjointSettings& s,

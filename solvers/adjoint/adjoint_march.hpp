@@ -31,11 +31,18 @@ struct AdjointSettings {
   /// error of the gradient. Kernels in single precision cannot reach these defaults.
   double newton_tolerance = 1e-13;
   double linear_tolerance = 1e-12;
+  /// Sets them to what kernels of this precision can reach.
+  void tolerate_round_off_of(Precision precision) {
+    if (precision == Precision::float32) newton_tolerance = linear_tolerance = 1e-5;
+  }
 };
 
 /// The order of convergence of a method in the length of its steps, where weights are smooth in depth. Throws
 /// BadInput for unknown methods.
 int order_of(const AdjointSettings& settings);
+
+/// True if each step of a method solves a system.
+bool is_implicit(const AdjointSettings& settings);
 
 /// The DepthMarch by TS and TSAdjoint, one step per depth cell. Memory: every stage of every step, or less
 /// with AdjointSettings::every.

@@ -9,13 +9,19 @@
 
 namespace fluxformer {
 
-ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision)
+std::unique_ptr<DepthMarch> layer_maps(DepthModel& model, const DepthCells& depth, DepthRange cells) {
+  return std::make_unique<Backpropagation>(model, depth, 1, cells);
+}
+
+ModelProbe::ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision,
+                       MarchMaker make)
     : parameters_(std::move(parameters)),
       context_{&line, samples, parameters_.spec.width, {{}, parameters_.spec.causal, {}}, nullptr},
       counted_(context_),
       model_(make_depth_model(parameters_, context_, precision)),
-      march_(*model_, parameters_.spec.depth(), 1),
-      pass_(parameters_, context_, march_, nullptr),
+      make_(std::move(make)),
+      march_(make_(*model_, parameters_.spec.depth(), all_cells(parameters_.spec.depth()))),
+      pass_(parameters_, context_, *march_, nullptr),
       readout_(parameters_, context_),
       logits_(Index{samples} * parameters_.spec.classes) {}
 
@@ -47,7 +53,7 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
   // u_bar = (dz/du_M)^T z_bar, then (dG_i/du)^T from row M down to row 0
   readout_.pull(logits_bar.data(), u_bar.data(), gradient, kept_);
   if (row) row(cells(), u_bar.data());
-  march_.backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
+  march_->backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
     if (row) row(i, bar);
   });
 }

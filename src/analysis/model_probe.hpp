@@ -17,19 +17,26 @@
 
 namespace fluxformer {
 
+/// Makes the march of a model (borrowed) through some of these depth cells.
+using MarchMaker = std::function<std::unique_ptr<DepthMarch>(DepthModel&, const DepthCells&, DepthRange)>;
+
+/// The march by layer maps, with h = 1 the Transformer's forward pass.
+std::unique_ptr<DepthMarch> layer_maps(DepthModel& model, const DepthCells& depth, DepthRange cells);
+
 /// A model that is run batch by batch, with all that happens in between. Slabs are [token][sample][channel];
 /// samples of weight 0 are fillers. All calls are collective over the token line unless they say otherwise.
 class ModelProbe {
  public:
-  /// `line` is borrowed; `samples` is the size of every batch. Throws BadInput for depth cells that the model
-  /// cannot be marched on (require_marchable).
-  ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision);
+  /// `line` is borrowed; `samples` is the size of every batch; `make` makes the march that `forward` and `adjoint`
+  /// take. Throws BadInput for depth cells that the model cannot be marched on (require_marchable).
+  ModelProbe(Parameters parameters, const TokenLine& line, int samples, Precision precision,
+             MarchMaker make = layer_maps);
   ModelProbe(const ModelProbe&) = delete;
   ModelProbe& operator=(const ModelProbe&) = delete;
 
   const ModelSpec& spec() const { return parameters_.spec; }
   const Parameters& parameters() const { return parameters_; }
-  const DepthCells& depth() const { return march_.depth(); }
+  const DepthCells& depth() const { return march_->depth(); }
   int cells() const { return depth().cells; }
   int depths() const { return cells() + 1; }
   /// Rows at which layers l = 0 .. S end. Throws BadInput unless cells end where layers do.
@@ -61,6 +68,8 @@ class ModelProbe {
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                std::span<double> gradient = {}, const RowEdit& row = {});
 
+  /// A march of its own through some of the cells, by the method of the probe, which must outlive it.
+  std::unique_ptr<DepthMarch> march(DepthRange cells) { return make_(*model_, depth(), cells); }
   /// v := G(u), the layer map of the cell after row i.
   void map(int row, const double* u, double* v);
   /// The logits of a last state, [sample][class], valid until the next call.
@@ -85,7 +94,8 @@ class ModelProbe {
   Parameters parameters_;
   SlabContext context_, counted_;
   std::unique_ptr<DepthModel> model_;
-  Backpropagation march_;
+  MarchMaker make_;
+  std::unique_ptr<DepthMarch> march_;
   ModelPass pass_;
   Readout readout_;
   ReadoutTape read_, kept_;  // tapes of the last forward, and of the last that kept activations

@@ -29,7 +29,7 @@ from held_back import HeldBackTest  # noqa: E402
 from processes import kill_all, members  # noqa: E402 (the folder is put on the path first)
 from program import BINARY, ENVIRONMENT, MPIEXEC, ROOT, TIMEOUT, command  # noqa: E402
 
-KINDS = ("transformer", "pde", "normed", "distilled")
+KINDS = ("transformer", "pde", "normed", "distilled", "converged")
 
 
 EXPERIMENTS = experiments_of("compare")
@@ -135,7 +135,7 @@ class CompareChain(HeldBackTest):
         data = {"mnist": ("--data.set=digits",), "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=16", "--data.classes=4")}
         for name, settings in data.items():
             experiments = experiments_of("paper/compare/" + name)
-            kinds = (*KINDS, "linear", *(("mlp",) if name == "mnist" else ()))
+            kinds = [kind for kind in (*KINDS, "linear", "mlp") if os.path.exists(os.path.join(ROOT, "input/paper/compare", name, kind + ".ini"))]
             self.assertLess({"ablation", "attention", "bottleneck", "gradient_flow", "information_flow"}, {*experiments})
             self.compare("paper/compare/" + name, "--seeds", "1", "--ranks", "1", "--without", "report", *SMALL, *settings)
             self.assertEqual(self.results(), sorted([*(f"{kind}_1.h5" for kind in kinds), "evolve.h5", *(one + ".h5" for one in experiments)]))
@@ -181,7 +181,7 @@ class CompareChain(HeldBackTest):
         self.assertNotIn("train pde, seed 1", stages)
 
     def test_what_was_stopped_in_a_training_goes_on_there(self):
-        words = ("compare", "--seeds", "1", "--only", "trainings", "--without", "pde normed distilled hessian", *SMALL, "--train.epochs=3")
+        words = ("compare", "--seeds", "1", "--only", "trainings", "--without", "pde normed distilled converged hessian", *SMALL, "--train.epochs=3")
         hold = self.hold("rename", "transformer_1.epoch1.h5")
         stopped = self.start_comparison(*words, environment=hold.environment)
         hold.wait_for("held", stopped)
@@ -199,7 +199,7 @@ class CompareChain(HeldBackTest):
         self.assertEqual(self.open("out/transformer_1.h5").attrs["status"], "done")
 
     # An experiment on a Transformer and a PDE model, and evolve; checkpoints after each model, or step of time.
-    OF_TWO = ("compare", "--seeds", "1", "--without", "report " + " ".join({"normed", "distilled", *EXPERIMENTS} - {"attention"}), *SMALL,
+    OF_TWO = ("compare", "--seeds", "1", "--without", "report " + " ".join({"normed", "distilled", "converged", *EXPERIMENTS} - {"attention"}), *SMALL,
               "attention:--checkpoint.every=1e-6", "evolve:--checkpoint.every=0.25")
 
     def stopped_at_checkpoint(self, start, name, number):

@@ -172,6 +172,7 @@ class ConvertRuns(TrainTest):
                  (with_attributes("model", weights="linear"), None, "linear between 4 knots already (kind transformer)"),
                  (with_attributes("model", norm="sphere"), None, "/model@norm is sphere"), (with_attributes("model", norm="post"), None, "/model@norm is post"),
                  (with_attributes("model", cells=8), None, "of 8 depth cells in 4 layers; convert takes one step for each layer"),
+                 (with_attributes("/", settings="[train]\ngradient = adjoint\n[adjoint]\nmethod = 4\n"), None, "adjoint.method = 4; convert takes the layer map"),
                  (with_value("model/edges", [0, 0.5, 1, 2, 4.0]), None, "of 4 depth cells in 4 layers"),
                  (with_attributes("model", residual="off"), None, "/model@residual is off: without residual connections there is no equation"),
                  (with_attributes("model", heads=5), None, "5 heads do not divide the width 12"), (with_attributes("model", layers=3), None, "layers/4/W_1 has no place"),
@@ -196,6 +197,8 @@ class ConvertRuns(TrainTest):
                                  ("--output and one of", good, "--knots", 2), ("--output and one of", good, "--output", self.path("new.h5")),
                                  ("--output and one of", good, "--knots", 2, "--merge", 1, "--output", self.path("new.h5")),
                                  ("--how has no effect", good, "--how", "fit", "--merge", 1, "--output", self.path("new.h5")),
+                                 *((("--keep", "layers 1 to 4"), good, "--keep", wrong, "--output", self.path("new.h5"))
+                                   for wrong in ("1,5", "0", "2,1", "1,1", "", "1;2")),
                                  (("--merge 4", "has 4 layers, so that 1 to 3"), good, "--merge", 4, "--output", self.path("new.h5")),
                                  ("--merge 0", good, "--merge", 0, "--output", self.path("new.h5")),
                                  (("midpoint", "merge takes euler"), made_up(RANDOM, subflow="midpoint").write(self.path("midpoint.h5")),

@@ -393,6 +393,19 @@ class Merging(ConvertTest):
         self.assertGreater(np.abs(found.logits(FEATURES) - without).max(), 5e-4 * np.abs(wanted).max())
 
 
+class Keeping(ConvertTest):
+    def test_some_layers_are_the_transformer_without_the_others(self):
+        for kind in KINDS:
+            model = made_up(RANDOM, **kind)
+            with self.subTest(**kind):
+                end = call("convert", model.write(self.path("model.h5")), "--keep", "1,2,4", "--output", self.path("fewer.h5"), "--overwrite")
+                self.assertEqual((end.returncode, end.stderr), (0, ""))
+                found, layers = Equation.read(self.path("fewer.h5")), model.layers
+                self.assertEqual([found.attributes[name] for name in ("kind", "layers", "knots", "cells")], ["transformer", 3, 3, 3])
+                wanted = model.with_layers([layers[0], layers[1], layers[3]])
+                np.testing.assert_array_equal(found.logits(FEATURES), wanted.logits(FEATURES, [0, 1, 2, 3]))
+
+
 class Continuity(ConvertTest):
     def test_roughness_is_1_in_the_mean_over_all_orders(self):
         for layers in (2, 3, 5, 7):

@@ -99,7 +99,7 @@ class Comparisons(unittest.TestCase):
         # Those that read copies (output.snapshots) read them of all models that they compare.
         folders = [os.path.join(ROOT, "input", folder) for folder in ("compare", "paper/compare/mnist", "paper/compare/20news")]
         for folder in folders:
-            written = min(max(epochs_of(path)) for model in ("transformer", "pde", "normed", "distilled", "linear", "mlp")
+            written = min(max(epochs_of(path)) for model in ("transformer", "pde", "normed", "distilled", "converged", "linear", "mlp")
                           for path in glob.glob(os.path.join(folder, model + ".ini")))
             for experiment in ("bottleneck", "gradient_flow", "hessian_spectrum", "identifiability"):
                 read = epochs_of(os.path.join(folder, experiment + ".ini"))

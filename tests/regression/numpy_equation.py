@@ -108,20 +108,38 @@ class Equation:
         u = after(moved(u, mixing, step), "norm1_")
         return after(moved(u, change, step / 2 if order == "macaron" else step), "norm2_")
 
-    def march(self, features, cells=None):
-        """The states [cell, sample, token, channel], the embedded input first; on so many equal cells, or between these edges."""
+    def field(self, depth, u):
+        """F_s(u), section 3 of docs/model.md: what all terms add together, per layer; without a norm behind them."""
+        at_once = Equation({**self.attributes, "order": "parallel", "subflow": "euler"}, self.arrays)
+        return at_once.layer(self.weights(depth), u, 1) - u
+
+    def runge_kutta(self, start, u, step):
+        """A step of the classical method of order 4 through a cell that starts at this depth."""
+        first = self.field(start, u)
+        second = self.field(start + step / 2, u + step / 2 * first)
+        third = self.field(start + step / 2, u + step / 2 * second)
+        return u + step / 6 * (first + 2 * second + 2 * third + self.field(start + step, u + step * third))
+
+    def embedded(self, features):
+        """The first state."""
+        return features @ self.arrays["embedding/W"].T + self.arrays["embedding/b"] + self.arrays.get("embedding/position", 0)
+
+    def march(self, features, cells=None, step=None):
+        """The states [cell, sample, token, channel], the embedded input first; on so many equal cells, or between these edges; by layer maps, or
+        by these steps."""
         count = int(self.attributes["layers"])
         edges = np.arange((cells or count) + 1) * count / (cells or count) if cells is None or np.ndim(cells) == 0 else cells
-        states = [features @ self.arrays["embedding/W"].T + self.arrays["embedding/b"]]
-        if "embedding/position" in self.arrays:
-            states[0] = states[0] + self.arrays["embedding/position"]
+        states = [self.embedded(features)]
         for start, end in zip(edges[:-1], edges[1:]):
-            states.append(self.layer(self.weights(start), states[-1], end - start))
+            states.append(step(start, states[-1], end - start) if step else self.layer(self.weights(start), states[-1], end - start))
         return np.array(states)
 
-    def logits(self, features, cells=None):
+    def logits(self, features, cells=None, step=None):
         """[sample, class], of the mean over tokens."""
-        u = self.march(features, cells)[-1]
+        return self.read_out(self.march(features, cells, step)[-1])
+
+    def read_out(self, u):
+        """The logits of a last state."""
         if self.said("norm", "pre") == "pre":
             u = self.norm(u, self.arrays["final_norm/gain"], self.arrays["final_norm/bias"])
         return u.mean(axis=1) @ self.arrays["head/W"].T + self.arrays["head/b"]

@@ -50,10 +50,10 @@ class Refinement(CompareTest):
             model = NumpyModel(file["model"], rows_of_test_images(self.path("data")), labels, 1)
             self.assertAlmostEqual(found["transformer/goal_value"][0, 1, 0], model.loss_and_head_gradient()[0], delta=1e-12)
 
-    def loss_in_numpy(self, path, edges):
-        """Of the five test images, between these edges."""
+    def loss_in_numpy(self, path, edges, runge_kutta=False):
+        """Of the five test images, between these edges, or on so many cells."""
         model = Equation.read(self.path(path))
-        logits = model.logits(rows_of_test_images(self.path("data")), edges)
+        logits = model.logits(rows_of_test_images(self.path("data")), edges, model.runge_kutta if runge_kutta else None)
         shifted = logits - logits.max(axis=1, keepdims=True)
         return -(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))[np.arange(5), self.labels].mean()
 
@@ -116,6 +116,55 @@ class Refinement(CompareTest):
                             "refinement.target = 9", "8, 16, 32, 64, 128")
         self.assert_refused(self.run_program("refinement", "--models.transformer=models/transformer_1.h5", "--data.tokens=rows",
                                              "--refinement.adapt=equidistribute", "--output.file=no.h5"), "equidistribute", "take bisect")
+
+    def test_a_model_is_refined_by_the_method_of_its_training(self):
+        self.labels = write_mnist(self.path("data"), training=160, test=5)
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
+        end = self.run_program("train", "train.ini", "--quiet", *data, "--model.kind=pde", "--model.knots=2", "--mesh.cells=4",
+                               "--train.gradient=adjoint", "--adjoint.method=4", "--output.file=models/rk.h5")
+        self.assertEqual(end.code, 0, end)
+        models = (*data, "--models.independent=models/rk.h5", "--samples.count=5", "--models.seeds=1")
+        quick = ("--refinement.cells=1,2,4", "--refinement.goals=loss")
+        found = self.compare("refinement", *quick, "--refinement.weights=exact", models=models, ranks=2)
+        value = found["independent/goal_value"][0, 0]
+        for cells, loss in zip((4, 8, 16), value):  # round-off of sums of a few hundred numbers
+            self.assertAlmostEqual(loss, self.loss_in_numpy("models/rk.h5", cells, runge_kutta=True), delta=1e-12)
+        self.assertAlmostEqual(found["independent/indicator"].sum(), value[0] - value[1], delta=1e-12)
+        self.assertAlmostEqual(found["independent/estimate"][0, 0], (value[0] - value[1]) * 16 / 15, delta=1e-12)
+        self.assertLess(abs(found["independent/order"][0, 0] - 4), 0.25)
+        self.assertAlmostEqual(found["independent/limit"][0, 0], value[2] + (value[2] - value[1]) / 15, delta=1e-14)
+        # |eta| is of order 5 in h: the least sum is at equal |eta|^(1/5).
+        size = found["independent/indicator_abs"][0, 0]
+        self.assertAlmostEqual(found["independent/gain"][0, 0], 4**4 * size.sum() / (size**0.2).sum()**5, delta=1e-9)
+        self.assertEqual(self.open("out.h5")["analysis/refinement/independent"].attrs["method"], "4")
+        off = {}
+        for weights in ("coarse", "mean"):
+            eta = self.compare("refinement", *quick, f"--refinement.weights={weights}", models=models, output=f"{weights}.h5")
+            off[weights] = abs(eta["independent/indicator"].sum() / (value[0] - value[1]) - 1)
+        # The fan has no remainder; that of `coarse` is of the order of the error of the march, a few per cent here, that of `mean` of its square.
+        self.assertLess(off["coarse"], 0.1)
+        self.assertLess(off["mean"], 0.2 * off["coarse"])
+        self.assert_refused(self.run_program("removal", *models, "--output.file=no.h5"), "adjoint.method = 4", "layer map")
+        # Methods whose steps share a stage, or solve systems; unequal cells; weights constant in each layer.
+        for name, more in (("3bs", ("--model.kind=pde", "--model.knots=2", "--mesh.edges=0,0.3,1,1.4,2")), ("cn", ("--mesh.cells=8",))):
+            end = self.run_program("train", "train.ini", "--quiet", *data, *more, "--train.gradient=adjoint", f"--adjoint.method={name}",
+                                   "--train.epochs=1", f"--output.file=models/{name}.h5")
+            self.assertEqual(end.code, 0, end)
+            kind = "independent" if name == "3bs" else "transformer"
+            these = (*data, f"--models.{kind}=models/{name}.h5", "--samples.count=5", "--models.seeds=1")
+            one, three = (self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=norm,loss", "--refinement.weights=exact", models=these,
+                                       ranks=ranks, output=f"{name}_{ranks}.h5") for ranks in (1, 3))
+            self.assert_same_numbers(one, three)
+            value = one[f"{kind}/goal_value"][0]
+            # Newton's method ends at 1e-13 of its first residual.
+            np.testing.assert_allclose(one[f"{kind}/indicator"][0].sum(axis=1), value[:, 0] - value[:, 1], rtol=0, atol=1e-11)
+            np.testing.assert_array_equal(self.open(f"{name}_1.h5")["goal"][...], [4, 1])
+        self.assert_refused(self.run_program("refinement", *these, "--models.inherited=1", "--output.file=no.h5"), "models.inherited", "adjoint.method = cn")
+        self.assert_refused(self.run_program("refinement", *these, "--run.precision=mixed_emulated", "--output.file=no.h5"), "adjoint.method = cn", "run.precision")
+        with h5py.File(self.path("models/cn.h5"), "r+") as file:
+            file.attrs["settings"] = file.attrs["settings"].replace("method = cn", "method = unheard_of")
+        self.assert_refused(self.run_program("refinement", *these, "--validate"), "models.transformer = models/cn.h5", "unheard_of")
 
     def test_published_models_on_padded_texts_have_the_loss_of_a_model_in_numpy(self):
         labels = np.array([1, 2, 0])

@@ -14,6 +14,7 @@ import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
+from numpy_equation import Equation  # noqa: E402
 from numpy_transformer import NumpyModel, cross_entropy, layer, logits_of, weights  # noqa: E402
 from numpy_model import Model  # noqa: E402
 from program import SEVERAL_RANKS, TRAIN_DECK, together  # noqa: E402
@@ -181,6 +182,29 @@ class Removal(CompareTest):
         keys, _, _ = self.images(5, cells=2, layers=2)
         found = self.compare("removal", "--samples.count=5", "--removal.calibration=0", models=keys)
         self.assertEqual(found["transformer/score"].shape, (1, len(RULES), 2))
+
+    def test_cells_of_unequal_length_are_those_of_a_model_in_numpy(self):
+        labels = write_mnist(self.path("data"), training=160, test=5)
+        data = ("--data.set=mnist", "--data.directory=data", "--data.tokens=rows")
+        self.write("train.ini", TRAIN_DECK.replace("test_samples = 40", "test_samples = 5"))
+        edges = [0, 0.3, 1, 1.4, 2]
+        end = self.run_program("train", "train.ini", "--quiet", *data, "--model.kind=pde", "--model.knots=2", f"--mesh.edges={str(edges)[1:-1]}",
+                               "--output.file=models/unequal.h5", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        keys = (*data, "--models.independent=models/unequal.h5", "--models.seeds=1", "--samples.count=5")
+        found = self.compare("removal", "--removal.rules=subsets,deepest_first", "--removal.calibration=0", models=keys, ranks=3)
+        model = Equation.read(self.path("models/unequal.h5"))
+
+        def loss(kept):
+            u = model.embedded(rows_of_test_images(self.path("data")))
+            for cell in kept:
+                u = model.layer(model.weights(edges[cell]), u, edges[cell + 1] - edges[cell])
+            z = model.read_out(u)
+            return (np.log(np.exp(z).sum(axis=1)) - z[np.arange(5), labels]).mean()
+
+        best = [min(loss(kept) for kept in itertools.combinations(range(4), size)) for size in range(5)]
+        np.testing.assert_allclose(found["independent/best_loss"][0], best, rtol=1e-12)
+        np.testing.assert_allclose(found["independent/loss"][0, 0], [loss(range(size)) for size in range(5)], rtol=1e-12)
 
     def test_says_the_same_on_any_number_of_ranks(self):
         alone = self.compare("removal", *QUICK)

@@ -18,6 +18,7 @@ from scipy import stats  # noqa: E402
 
 import comparison_sample as sample  # noqa: E402
 
+from fluxformer.io import RunError  # noqa: E402
 from fluxformer.judging import Verdict  # noqa: E402
 from fluxformer.report import reductions  # noqa: E402
 from fluxformer.report.data import Study, mean_and_spread, open_run  # noqa: E402
@@ -79,6 +80,16 @@ class TestSamples(ClaimTest):
                                      f"analysis__gradient_flow__{model}__gradient_norm_by_sample": np.array([values, values])})
             shared.append(self.findings(one, path)["independent"].judged.effect.shared)
         self.assertAlmostEqual(np.mean(shared) / true, 1, delta=3 * np.hypot(1 / np.sqrt(800), np.std(shared) / true / np.sqrt(20)))
+
+    def test_depths_at_which_no_cell_ends_are_not_taken_for_their_neighbours(self):
+        path = self.made(sample.write_gradient_flow, seeds=(1, 2))
+        self.alone(path, "gradient_flow")
+        one = claim(experiment="gradient_flow", quantity=["gradient_norm"], test="larger", ratio=True)
+        self.findings(one, path)
+        with h5py.File(path, "r+") as file:
+            file["independent_depth"][2] = 0.9  # where the first layer ended
+        with self.assertRaisesRegex(RunError, "no depth cell of the model 'independent' ends at 1,"):
+            self.findings(one, path)
 
     def test_without_outcomes_by_sample_nothing_is_added(self):
         one = claim(experiment="attention", quantity=["cosine"], test="larger", than=["uniform"])

@@ -33,11 +33,11 @@ from page_reader import PageReader, without_figures  # noqa: E402
 from python_package import ROOT, call  # noqa: E402
 from second_verdicts import Judge  # noqa: E402
 
-FILES = [os.path.join(ROOT, "input", "paper", family, "claims.toml") for family in ("compare", "hessian", "identifiability", "paths")]
+FILES = [os.path.join(ROOT, "input", "paper", family, "claims.toml") for family in ("compare", "depth", "hessian", "identifiability", "paths")]
 NAMES = {("digits", "patches"): "built-in digits, 4 × 4 patches", ("topics", ""): "built-in topics", ("addition", ""): "addition of numbers",
          ("markov", "four_paths"): "hidden Markov chains, four paths", ("one_shot", "digits"): "one-shot images, digits"}
 LABELS = {"Transformer": "transformer", "PDE, independent": "independent", "PDE with LayerNorm": "normed", "PDE, distilled": "distilled",
-          "PDE, inherited": "inherited", "PDE model": "pde", "soft-max": "softmax", "soft-max, pre-norm": "softmax_pre_norm",
+          "PDE, converged in depth": "converged", "PDE, inherited": "inherited", "PDE model": "pde", "soft-max": "softmax", "soft-max, pre-norm": "softmax_pre_norm",
           "soft-max, post-norm": "softmax_post_norm", "linear attention": "linear", "MLP": "mlp", "linear network": "linear_mlp",
           "theory of attention paths": "theory", "trained network of paths": "network", "draws of order parameters": "wishart",
           "draws of all weights": "hmc"}
@@ -94,6 +94,7 @@ def write_all(folder):
             values[2] = np.nan
     add(compared.write_perturbation, "perturbation", 5)
     add(compared.write_ablation, "ablation", 6)
+    add(compared.write_refinement, "refinement", 18, {"transformer": 2.5, "independent": 1.5, "normed": 0.1, "converged": 0.02, "inherited": 2.0})
     add(compared.write_perturbation, "topics_perturbation", 7, settings="[data]\nset = topics\n")
     with h5py.File(path("topics_perturbation"), "r+") as file:  # in the louder noise all models guess
         file["analysis/perturbation"].attrs["samples"] = 200

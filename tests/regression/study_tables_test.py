@@ -134,7 +134,7 @@ class Interruptions(StudyTest):
             self.assertRegex(log.read(), "continuing from .* after [1-9]")
 
     def test_a_training_of_a_comparison(self):
-        others = ",".join(("pde", "normed", "distilled", "evolve", *experiments_of("compare")))
+        others = ",".join(("pde", "normed", "distilled", "converged", "evolve", *experiments_of("compare")))
         comparison = (f"trained  -  compare input/compare --seeds 1 --without {others} --model.width=8 --model.ffn=8 --train.samples=64 "
                       "--train.test_samples=16 --train.batch=16 --train.epochs=3 --samples.count=8\n")
         self.interrupted(signal.SIGINT, 130, comparison, "out/trained", "transformer_1")

@@ -69,6 +69,24 @@ class PoliteStops(RestartTest):
         self.whole(*RANDOM, ranks=2)
         self.assert_goes_on(*RANDOM, ranks=2)
 
+    def test_on_unequal_cells_of_a_file(self):
+        def write(edges):
+            with h5py.File(self.path("edges.h5"), "w") as file:
+                file.attrs.update({"schema_version": 1, "experiment": "refinement"})
+                file["mesh/edges"] = np.array(edges)
+
+        cells = ("--model.kind=pde", "--model.knots=2", "--mesh.edges=edges.h5")
+        write([0, 0.3, 1, 1.4, 2])
+        self.whole(*cells, ranks=2)
+        end = self.run_program("train", "train.ini", "--quiet", *cells, "--run.time_limit=1e-6", ranks=2)
+        self.assertEqual(end.code, 4, end)
+        write([0, 0.3, 1, 1.5, 2])  # what counts are the depths, not the name of the file
+        self.assert_refused(self.run_program("train", "train.ini", "--quiet", *cells, GO_ON, ranks=2), "mesh.edges")
+        write([0, 0.3, 1, 1.4, 2])
+        self.assert_goes_on(*cells, ranks=2)
+        with self.open("out.h5") as file:
+            np.testing.assert_array_equal(file["model/edges"][...], [0, 0.3, 1, 1.4, 2])
+
     def test_a_training_that_is_complete_is_not_called_interrupted(self):
         end = self.run_program("train", "train.ini", "--quiet", "--train.epochs=1", "--train.samples=16", "--train.validation=0",
                                "--run.time_limit=1e-6")

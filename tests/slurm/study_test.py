@@ -19,7 +19,7 @@ from held_back import Hold  # noqa: E402
 from program import ROOT, ProgramTest  # noqa: E402
 
 STUDY = "jobscripts/study.sh"
-WITHOUT = ",".join(("normed", "distilled", "evolve", *(name for name in experiments_of("compare") if name != "attention")))
+WITHOUT = ",".join(("normed", "distilled", "converged", "evolve", *(name for name in experiments_of("compare") if name != "attention")))
 # A comparison of two seeds, whose trainings take a second, and a run of the model of another.
 TABLE = f"""
 digits   -        compare input/compare --seeds 1-2 --without {WITHOUT} --model.width=8 --model.ffn=8 --train.samples=64 \

@@ -111,6 +111,28 @@ def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **ho
             out.by_sample("transformer", f"{name}_ceiling", 0.8)
 
 
+def write_refinement(path, distance, **how):
+    """`distance`: how far the loss of each model is from its limit."""
+    with ComparisonFile(path, "refinement", **how) as out:
+        out.depths(distance)
+        out.axis("goal", [1])
+        out.axis("multiple", [1, 2, 4])
+        out.describe(goal_names="loss\n", adapt="none")
+        out.describe_models(distance)
+        for model, far in distance.items():
+            cells = len(out.depth(model)) - 1
+            out.axis(f"{model}_cell", 1 + np.arange(cells))
+            out.add(model, "goal_value", [0.4 + far * np.array([0, 0.5, 0.75])])
+            out.add(model, "accuracy", [0.9, 0.8, 0.7])
+            out.add(model, "state_distance", [0, 0.5, 0.75])
+            out.exact(model, "within_tolerance", np.full((len(out.seeds), 1), far < 0.1))
+            for name, value in (("limit", [0.4 + far]), ("distance", [far]), ("gain", [1.3]), ("indicator", [np.full(cells, far / cells)])):
+                out.add(model, name, value)
+            for name in ("goal_value", "within_tolerance", "limit", "distance", "gain", "indicator"):
+                out.group()[f"{model}/{name}"].dims[1].attach_scale(out.file["goal"])
+            out.add(model, "straightness", 0.6)
+
+
 def write_information_flow(path, **how):
     with ComparisonFile(path, "information_flow", **how) as out:
         out.depths(MODELS)

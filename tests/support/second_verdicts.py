@@ -11,7 +11,7 @@ from scipy import stats
 
 from second_numbers import Quantity, rounded
 
-PDE = ("independent", "normed", "distilled", "inherited")
+PDE = ("independent", "normed", "distilled", "converged", "inherited")
 NULLS = ("uniform", "permuted", "untrained", "null")
 
 Effect = namedtuple("Effect", "values shared")  # by seed; V

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluxformer.report.data import MODELS, Comparison, Study, mean_and_spread
+from fluxformer.report.data import INDEPENDENT, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, bars, canvas, legend, over, panel, style_of
 from fluxformer.statistics import Effect
@@ -80,7 +80,7 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
     """Rows of text, the first of them headings: accuracy in per cent, perturbation by perturbation, and by how many points the PDE models that
     were trained on the labels alone differ from the Transformer, with its 95 % interval over seeds."""
     models = [model for model in MODELS if model in comparison.models]
-    against = [model for model in ("independent", "normed") if model in models and "transformer" in models]
+    against = [model for model in INDEPENDENT if model in models and "transformer" in models]
     rows: list[tuple[str, ...]] = [("accuracy  [%]", "level", *(MODELS[model].label for model in models),
                                     *(f"{MODELS[model].label} − Transformer" for model in against))]
 

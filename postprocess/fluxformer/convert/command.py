@@ -3,6 +3,7 @@
     python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5
     python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5 --how fit
     python3 -m fluxformer convert MODEL.h5 --merge L --output FEWER.h5
+    python3 -m fluxformer convert MODEL.h5 --keep 1,2,4 --output FEWER.h5
     python3 -m fluxformer convert --report MODEL.h5 ...
 
 MODEL.h5 is the output of a training, of any other run, or a model file that `import` wrote. The weights of layer l are taken as samples at
@@ -28,6 +29,7 @@ The states of such a model can differ by a constant over channels; its logits do
 Few knots need training after it, and layers left out may do as well: try both.
 
 --merge makes a Transformer of S - 1 layers: L and L + 1 become one with the mean of their aligned weights, over twice the length.
+--keep makes a Transformer of these layers alone; `fluxformer removal` says which can go.
 
 --report writes nothing. It prints how continuous the weights are, as they are and aligned: roughness (the mean square distance of neighbouring
 layers over that of all pairs: 1 if their order does not matter, 6/(S(S+1)) for weights linear in depth), the share p of the orders of the
@@ -68,22 +70,25 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fluxformer convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage="fluxformer convert MODEL.h5 --knots K --output PDE.h5 [--how WAY] [--overwrite]\n"
                                            "       fluxformer convert MODEL.h5 --merge L --output FEWER.h5 [--overwrite]\n"
+                                           "       fluxformer convert MODEL.h5 --keep L,L,... --output FEWER.h5 [--overwrite]\n"
                                            "       fluxformer convert --report MODEL.h5 [MODEL.h5 ...]")
     parser.add_argument("models", nargs="+", metavar="MODEL.h5", help="model file, or output of a training or any other run")
     parser.add_argument("--knots", type=int, metavar="K", help="number of knots, from 1 to the number of layers")
     parser.add_argument("--merge", type=int, metavar="L", help="make layers L and L + 1 one, L from 1")
+    parser.add_argument("--keep", metavar="L,L,...", help="keep these layers alone, in their order, from 1")
     parser.add_argument("--output", metavar="PDE.h5", help="model file to write")
     parser.add_argument("--how", choices=tuple(WAYS), help="; ".join(f"{name}: {what}" for name, what in WAYS.items()) + " (default: full)")
     parser.add_argument("--report", action="store_true", help="print how continuous the weights of each MODEL are; writes nothing")
     parser.add_argument("--overwrite", action="store_true", help="replace PDE.h5 if it is there")
     options = parser.parse_args(arguments)
-    given = [name for name in ("knots", "merge", "output", "how") if getattr(options, name) is not None] + (["overwrite"] if options.overwrite else [])
+    given = [name for name in ("knots", "merge", "keep", "output", "how") if getattr(options, name) is not None] + (["overwrite"] if options.overwrite else [])
     if options.report and given:
         raise Unfit(f"--{given[0]} has no effect beside --report, which writes nothing")
-    if not options.report and ((options.knots is None) == (options.merge is None) or options.output is None):
-        raise Unfit("--output and one of --knots and --merge say what to write (or --report what to print)")
-    if options.merge is not None and options.how is not None:
-        raise Unfit("--how has no effect beside --merge, which aligns the layers in full")
+    ways = [name for name in ("knots", "merge", "keep") if getattr(options, name) is not None]
+    if not options.report and (len(ways) != 1 or options.output is None):
+        raise Unfit("--output and one of --knots, --merge and --keep say what to write (or --report what to print)")
+    if options.how is not None and options.knots is None:
+        raise Unfit(f"--how has no effect beside --{ways[0]}: it says how knots are found")
     if not options.report and len(options.models) > 1:
         raise Unfit(f"{len(options.models)} models: one at a time is converted")
     return options
@@ -93,7 +98,8 @@ def main(arguments: list[str]) -> None:
     """`fluxformer convert`: writes the PDE model, or prints the report."""
     options = parse(arguments)
     if not options.report:
-        (_convert if options.merge is None else _merge)(options.models[0], options)
+        write = _convert if options.knots is not None else _merge if options.merge is not None else _keep
+        write(options.models[0], options)
         return
     for number, path in enumerate(options.models):
         with open_file(path) as file:
@@ -138,6 +144,20 @@ def _merge(path: str, options: argparse.Namespace) -> None:
         _write(options.output, found, fewer, {name: layers - 1 for name in ("layers", "knots", "cells")},
                {**_origin(path, file), "converted_how": f"merge {place}"})
     print(f"{options.output}: {layers - 1} layers; {place} and {place + 1} of {layers} are one, with the mean of their aligned weights")
+
+
+def _keep(path: str, options: argparse.Namespace) -> None:
+    refuse_place(options.output, (path,), options.overwrite)
+    with open_file(path) as file:
+        found = read_transformer(path, file)
+        require_one_step_a_layer(path, found.attributes, file["model"], "convert")
+        layers = len(found.layers)
+        kept = [int(one) if one.strip().isdecimal() else 0 for one in options.keep.split(",")]
+        if not all(1 <= one <= layers for one in kept) or kept != sorted(set(kept)):
+            raise Unfit(f"--keep {options.keep}: is no list of some of the layers 1 to {layers} of {path}, in their order")
+        _write(options.output, found, [found.layers[one - 1] for one in kept], {name: len(kept) for name in ("layers", "knots", "cells")},
+               {**_origin(path, file), "converted_how": f"keep {options.keep}"})
+    print(f"{options.output}: {len(kept)} of {layers} layers")
 
 
 def _of_an_equation(path: str, file: h5py.File) -> Transformer:

@@ -41,7 +41,7 @@ def _course(comparison: Comparison) -> Drawing:
     legend(figure, panels[0])
     return Drawing("refinement-course", "What models give on finer depth cells",
                    "The first marker of a line is the mesh of the training. A dotted line is the limit, the solution of the equation; "
-                   "it is drawn where the observed order of convergence is 1, for all seeds.", figure, comparison.runs)
+                   "it is drawn where the observed order of convergence is that of the method, for all seeds.", figure, comparison.runs)
 
 
 def _indicators(comparison: Comparison) -> Drawing:
@@ -99,22 +99,25 @@ def _within(comparison: Comparison, model: str) -> tuple[float, int]:
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Rows of text, the first of them headings: the first goal of each model on its own cells, on the finest, and in the limit."""
-    def text(of_seed: Callable[[str], np.ndarray]) -> Callable[[str], str | None]:
-        def of_model(model: str) -> str | None:
-            values = of_seed(model)
-            return mean_and_spread(values) if np.isfinite(values).all() else "none"
+    """Rows of text, the first of them headings: the first goal of each model on its own cells and on finer ones, and how much else changes."""
+    def column(name: str, *place: int, scale: float = 1.0) -> Callable[[str], str]:
+        def of_model(model: str) -> str:
+            values = comparison.numbers(model, name)
+            for index in place:
+                values = values[:, index]
+            return mean_and_spread(scale * values) if np.isfinite(values).all() else "none"
         return of_model
 
-    goal = _goals(comparison)[0]
+    goal, times = _goals(comparison)[0], [f"{one:.0f} ×" for one in comparison.axis("multiple")]
     return comparison.table({
-        f"{goal}, own cells": text(lambda model: comparison.numbers(model, "goal_value")[:, 0, 0]),
-        f"{goal}, finest cells": text(lambda model: comparison.numbers(model, "goal_value")[:, 0, -1]),
-        f"{goal}, limit": text(lambda model: comparison.numbers(model, "limit")[:, 0]),
-        "observed order": text(lambda model: comparison.numbers(model, "order")[:, 0]),
+        **{f"{goal}, {one} own cells": column("goal_value", 0, place) for place, one in enumerate(times)},
+        "change to the limit, at most": column("distance", 0),
         "seeds within tolerance": lambda model: "{:.0f} of {}".format(*_within(comparison, model)),
-        "straightness": text(lambda model: comparison.numbers(model, "straightness")),
-        "gain of best cells": text(lambda model: comparison.numbers(model, "gain")[:, 0])})
+        "accuracy, own cells  [%]": column("accuracy", 0, scale=100),
+        f"accuracy, {times[-1]}  [%]": column("accuracy", -1, scale=100),
+        f"last state moves, {times[-1]}": column("state_distance", -1),
+        "straightness": column("straightness"),
+        "gain of best cells": column("gain", 0)})
 
 
 SECTIONS = (Section(7, "refinement", "Finer depth cells", "refinement", draw, table),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluxformer.io import Value
 from fluxformer.judging import Verdict
 from fluxformer.report.claims import Claim, Rule
-from fluxformer.report.data import MODELS, Study
+from fluxformer.report.data import INDEPENDENT, MODELS, Study
 from fluxformer.report.runs import model_rows
 from fluxformer.report.sections import Rows, Section, sections
 from fluxformer.report.style import Drawing
@@ -64,7 +64,7 @@ class Chapter:
 def tally(chapters: list[Chapter]) -> str:
     """Counts of the verdicts, in a sentence: of all claims about independently trained models, or of all claims if there are none about those."""
     every = [one for chapter in chapters for _, findings in chapter.weighed for one in findings]
-    found = [one for one in every if column(one.model) in ("independent", "normed")] or every
+    found = [one for one in every if column(one.model) in INDEPENDENT] or every
     about = "" if found is every else " about PDE models trained on the labels alone"
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))

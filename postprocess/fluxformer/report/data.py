@@ -43,11 +43,12 @@ MODELS = {
     "wishart": Style("draws of order parameters", "#0f9d78", "s", ""),
     "hmc": Style("draws of all weights", "#2563eb", "^", ""),
 }
+INDEPENDENT = ("independent", "normed", "converged")  # trained on the labels alone
 COUPLINGS = {
     "independent": "trained on the labels, apart from the Transformer",
     "normed": "trained on the labels, too, with normalisation; its first weights are those of the independent one",
     "distilled": "trained to follow the Transformer: what it shares was asked for",
-    "converged": "trained on the labels on changing depth cells, so that finer ones give the same loss",
+    "converged": "trained on the labels to be converged in depth, so that finer cells give the same loss",
     "inherited": "not trained: the Transformer's own weights, interpolated in depth",
 }
 CONTROLS = {

@@ -18,7 +18,7 @@ def kind_of(run: Run) -> str:
         return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
     if run.settings.get("distill.teacher"):
         return "distilled"
-    if run.settings.get("train.cells"):
+    if run.settings.get("train.cells") or (run.settings.get("train.gradient") == "adjoint" and run.settings.get("adjoint.method") != "1fe"):
         return "converged"
     return "independent" if run.settings.get("depth.norm") == "none" else "normed"
 

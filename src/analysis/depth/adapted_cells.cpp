@@ -17,14 +17,14 @@ std::vector<double> rounded_sizes(std::vector<double> indicators) {
 
 }  // namespace
 
-double predicted_gain(const DepthCells& depth, const std::vector<double>& indicators) {
+double predicted_gain(const DepthCells& depth, const std::vector<double>& indicators, int order) {
   double sum = 0, roots = 0;
   for (int cell = 1; cell <= depth.cells; ++cell) {
     const double size = std::abs(indicators[cell - 1]);
-    sum += size / depth.length(cell);
-    roots += std::sqrt(size);
+    sum += size * std::pow(depth.layers / depth.length(cell), order);
+    roots += std::pow(size, 1.0 / (order + 1));
   }
-  return depth.layers * sum / (roots * roots);
+  return sum / std::pow(roots, order + 1);
 }
 
 std::vector<bool> marked_cells(const std::vector<double>& indicators, double theta, int most) {
@@ -52,15 +52,17 @@ DepthCells bisected(const DepthCells& depth, const std::vector<bool>& marked) {
   return DepthCells::between(depth.layers, std::move(edges));
 }
 
-DepthCells equidistributed(const DepthCells& depth, const std::vector<double>& indicators, int cells) {
+DepthCells equidistributed(const DepthCells& depth, const std::vector<double>& indicators, int cells,
+                           int order) {
   const auto sizes = rounded_sizes(indicators);
-  std::vector<double> density(sizes.size());  // sqrt(g)
+  const double root = 1.0 / (order + 1);
+  std::vector<double> density(sizes.size());  // g^root
   for (int cell = 1; cell <= depth.cells; ++cell)
-    density[cell - 1] = std::sqrt(sizes[cell - 1]) / depth.length(cell);
+    density[cell - 1] = std::pow(sizes[cell - 1], root) / depth.length(cell);
   const double largest = *std::ranges::max_element(density);
   if (largest == 0) return {depth.layers, cells};
-  for (double& one : density) one = std::max(one, 1e-3 * largest);  // the root of 1e-6
-  std::vector<double> integral{0};                                  // up to each edge
+  for (double& one : density) one = std::max(one, std::pow(1e-6, root) * largest);
+  std::vector<double> integral{0};  // up to each edge
   for (int cell = 1; cell <= depth.cells; ++cell)
     integral.push_back(integral.back() + density[cell - 1] * depth.length(cell));
   std::vector<double> edges{0};

@@ -1,10 +1,10 @@
 #include "analysis/depth/continuity.hpp"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/state_examples.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::depth {
 namespace {
@@ -42,8 +42,7 @@ Continuity continuity_of(std::span<const std::vector<double>> states, std::span<
     }
     before = rate;
   }
-  const double between =
-      cells > 1 ? static_cast<double>(cells - 1) : std::numeric_limits<double>::quiet_NaN();
+  const double between = cells > 1 ? static_cast<double>(cells - 1) : missing_value;
   found.curvature /= between;
   found.cosine /= between;
   found.straightness = path > 0 ? (state(cells) - state(0)).norm() / path : 1;

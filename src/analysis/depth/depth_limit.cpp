@@ -1,8 +1,9 @@
 #include "analysis/depth/depth_limit.hpp"
 
 #include <cmath>
-#include <limits>
 #include <stdexcept>
+
+#include "base/statistics.hpp"
 
 namespace fluxformer {
 
@@ -12,7 +13,7 @@ DepthLimit depth_limit(std::span<const double> values, int order) {
   const double first = values.front(), last = values.back();
   const double step = count > 1 ? last - values[count - 2] : 0;
   const double ratio = count > 2 && step != 0 ? (values[count - 2] - values[count - 3]) / step : 0;
-  DepthLimit limit{.order = ratio > 0 ? std::log2(ratio) : std::numeric_limits<double>::quiet_NaN(),
+  DepthLimit limit{.order = ratio > 0 ? std::log2(ratio) : missing_value,
                    .value = last,
                    .distance = std::abs(first - last) + std::abs(step)};
   constexpr double quarter = 0.25;

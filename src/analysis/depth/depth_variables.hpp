@@ -7,13 +7,14 @@
 namespace fluxformer::depth::variables {
 
 inline const io::Variable multiple = io::coordinate("multiple", "", "depth cells over those of the model"),
-                          goal = io::index("goal", "number of the goal, in the order of goal_names");
+                          goal = io::coordinate("goal", "", "the goal: 1 loss, 2 logit, 3 margin, 4 norm");
 inline const io::Variable cell{
     "<model>_cell", {"<model>_cell"}, "", "depth cell, counted from the input", true},
     edge{"<model>_edge", {"<model>_edge"}, "", "edge of the cells placed anew, counted from the input", true};
 inline const io::Attribute goal_names{"goal_names", "goals in words, one a line"},
     weights{"weights", "derivatives in the indicators: coarse, mean or exact"},
-    adapt{"adapt", "how cells are placed anew: none, bisect or equidistribute"};
+    adapt{"adapt", "how cells are placed anew: none, bisect or equidistribute"},
+    method{"method", "march of the model, as adjoint.method of its training; 1fe: by layer maps"};
 
 inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "goal, mean over samples"},
     accuracy{"accuracy", {"multiple"}, "", "fraction of the samples classified correctly"},
@@ -32,7 +33,7 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
           {"goal"},
           "",
           "order of convergence of the goal observed on the last three meshes; NaN: none"},
-    asymptotic{"asymptotic", {"goal"}, "", "1 if that order is 1 within a quarter, else 0"},
+    asymptotic{"asymptotic", {"goal"}, "", "1 if that is the order of the method within a quarter, else 0"},
     limit{"limit", {"goal"}, "", "goal in the limit of fine cells; NaN if not asymptotic"},
     distance{"distance",
              {"goal"},
@@ -50,7 +51,8 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
     estimate{"estimate",
              {"goal"},
              "",
-             "estimate of the error of the goal on the model's cells: twice the sum of the indicators"},
+             "estimate of the error of the goal on the model's cells: the sum of the indicators times "
+             "2^p / (2^p - 1), p the order of the method"},
     effectivity{
         "effectivity", {"goal"}, "", "that estimate over the error, goal - limit; NaN if not asymptotic"},
     change_effectivity{"change_effectivity",

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analysis/state_examples.hpp"
+#include "base/statistics.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer::depth {
@@ -42,6 +43,18 @@ double value_of(Goal goal, const double* z, int classes, int label, double* z_ba
       if (z_bar != nullptr) z_bar[label] = 1;
       return z[label];
   }
+}
+
+/// to := the march from the state `from`.
+void push(DepthMarch& march, const std::vector<double>& from, std::vector<double>& to) {
+  to = from;
+  march.forward(to.data(), Keep::nothing, {});
+}
+
+/// bar := the transposed derivative of the march at the state `from`, times bar.
+void pull(DepthMarch& march, std::vector<double> from, std::vector<double>& bar) {
+  march.forward(from.data(), Keep::activations, {});
+  march.backward(bar.data(), {}, {});
 }
 
 /// The loss at the masked words of a batch, with its derivative.
@@ -120,7 +133,7 @@ double Goals::correct(ModelProbe& probe, const Batch& batch, const double* u) co
   const auto& spec = probe.spec();
   if (spec.classes > 0) return correct_share(batch, probe.logits(u), spec.classes);
   return spec.word_head.present && !batch.masked.empty() ? MaskedWords(probe).correct(batch, u)
-                                                         : std::numeric_limits<double>::quiet_NaN();
+                                                         : missing_value;
 }
 
 GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples, const GoalValues* own)
@@ -155,7 +168,7 @@ void GoalValues::add_distances(const Batch& batch, const Ends& here, const Ends&
     sum[0] += batch.weight[b] * (apart == 0 ? 0 : apart / moved);
     sum[1] += batch.weight[b] *
               (classes > 0 ? (logits(here.logits) - logits(own.logits)).norm() / logits(own.logits).norm()
-                           : std::numeric_limits<double>::quiet_NaN());
+                           : missing_value);
   });
 }
 
@@ -174,28 +187,13 @@ DepthIndicators::DepthIndicators(ModelProbe& coarse, ModelProbe& fine, const Goa
       table_(samples, goals.count() * coarse.cells()),
       states_(coarse.depths()),
       fine_states_(coarse.depths()),
-      defects_(coarse.cells()),
-      within_(fine.cells() / coarse.cells()) {
+      defects_(coarse.cells()) {
   if (fine.cells() % coarse.cells() != 0 || fine.counted().samples != coarse.counted().samples)
     throw std::invalid_argument("DepthIndicators: the fine cells must divide the coarse ones");
-}
-
-void DepthIndicators::fine_step(int cell, const Slab& from, Slab& to) {
-  within_.front() = from;
-  const int first = (cell - 1) * factor();
-  for (int k = 0; k < factor(); ++k) {
-    Slab& next = k + 1 < factor() ? within_[k + 1] : to;
-    next.resize(from.size());
-    fine_.map(first + k, within_[k].data(), next.data());
-  }
-}
-
-void DepthIndicators::fine_pull(int cell, const Slab& from, Slab& bar) {
-  Slab last, next(bar.size());
-  fine_step(cell, from, last);  // the states within the cell
-  for (int k = factor() - 1; k >= 0; --k) {
-    fine_.transposed((cell - 1) * factor() + k, within_[k].data(), bar.data(), next.data());
-    bar.swap(next);
+  const int factor = fine.cells() / coarse.cells();
+  for (int cell = 1; cell <= coarse.cells(); ++cell) {
+    steps_.push_back(coarse.march({cell, cell}));
+    fine_steps_.push_back(fine.march({(cell - 1) * factor + 1, cell * factor}));
   }
 }
 
@@ -214,15 +212,13 @@ void DepthIndicators::show(const Batch& batch) {
   fine_.embed(batch, u);
   coarse_.embed(batch, u);
   states_.front() = u;
-  for (int cell = 1; cell <= coarse_.cells(); ++cell) {
-    states_[cell].resize(u.size());
-    coarse_.map(cell - 1, states_[cell - 1].data(), states_[cell].data());
-  }
+  for (int cell = 1; cell <= coarse_.cells(); ++cell)
+    push(*steps_[cell - 1], states_[cell - 1], states_[cell]);
   if (weights_ == Weights::exact) return show_fan(batch);
   // d_i = u_i - G^_i(u_{i-1})
   for (int cell = 1; cell <= coarse_.cells(); ++cell) {
     auto& defect = defects_[cell - 1];
-    fine_step(cell, states_[cell - 1], defect);
+    push(*fine_steps_[cell - 1], states_[cell - 1], defect);
     for (std::size_t j = 0; j < u.size(); ++j) defect[j] = states_[cell][j] - defect[j];
   }
   show_by_adjoints(batch);
@@ -233,26 +229,25 @@ void DepthIndicators::show_by_adjoints(const Batch& batch) {
   const bool mean = weights_ == Weights::mean;
   if (mean) {
     fine_states_.front() = states_.front();
-    for (int cell = 1; cell <= cells; ++cell) fine_step(cell, fine_states_[cell - 1], fine_states_[cell]);
+    for (int cell = 1; cell <= cells; ++cell)
+      push(*fine_steps_[cell - 1], fine_states_[cell - 1], fine_states_[cell]);
   }
-  Slab lambda(states_.front().size()), next(lambda.size());
+  Slab lambda(states_.front().size());
   for (Index goal = 0; goal < goals_.count(); ++goal) {
     goals_.derivative(coarse_, batch, goal, states_.back().data(), lambda.data());
     for (int cell = cells; cell >= 1; --cell) {
       add_products(batch, goal, cell, lambda, mean ? 0.5 : 1);
       if (cell == 1) break;
-      if (mean) {
-        fine_pull(cell, states_[cell - 1], lambda);
-      } else {
-        coarse_.transposed(cell - 1, states_[cell - 1].data(), lambda.data(), next.data());
-        lambda.swap(next);
-      }
+      if (mean)
+        pull(*fine_steps_[cell - 1], states_[cell - 1], lambda);
+      else
+        pull(*steps_[cell - 1], states_[cell - 1], lambda);
     }
     if (!mean) continue;
     goals_.derivative(fine_, batch, goal, fine_states_.back().data(), lambda.data());
     for (int cell = cells; cell >= 1; --cell) {
       add_products(batch, goal, cell, lambda, 0.5);
-      if (cell > 1) fine_pull(cell, fine_states_[cell - 1], lambda);
+      if (cell > 1) pull(*fine_steps_[cell - 1], fine_states_[cell - 1], lambda);
     }
   }
 }
@@ -264,7 +259,7 @@ void DepthIndicators::show_fan(const Batch& batch) {
   for (int i = 0; i <= coarse_.cells(); ++i) {
     u = states_[i];
     for (int cell = i + 1; cell <= coarse_.cells(); ++cell) {
-      fine_step(cell, u, next);
+      push(*fine_steps_[cell - 1], u, next);
       u.swap(next);
     }
     goals_.values(fine_, batch, u.data(), value);

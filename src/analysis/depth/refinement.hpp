@@ -2,7 +2,7 @@
 
 // The error that depth cells make in numbers that a model gives, and the share of each cell in it.
 //
-// The march u_i = G_i(u_{i-1}; h), i = 1 .. M, is compared with the same on r M cells, of which r make one step
+// The march u_i = G_i(u_{i-1}; h), i = 1 .. M, of any method of one step a cell, is compared with the same on r M cells, of which r make one step
 // G^_i over cell i. With the defects d_i = G_i(u_{i-1}) - G^_i(u_{i-1}) and the derivatives lambda_i of a goal J
 // with respect to the state behind cell i, the indicators
 //
@@ -10,6 +10,7 @@
 //
 // say how much each cell contributes. Source: Becker and Rannacher, Acta Numerica 10 (2001) 1.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -106,11 +107,6 @@ class DepthIndicators {
 
  private:
   using Slab = std::vector<double>;
-  int factor() const { return fine_.cells() / coarse_.cells(); }
-  /// to := G^_i(from), i = 1 .. M.
-  void fine_step(int cell, const Slab& from, Slab& to);
-  /// bar := (dG^_i/du)^T bar at the state `from` in front of the cell.
-  void fine_pull(int cell, const Slab& from, Slab& bar);
   void add_products(const Batch& batch, Index goal, int cell, const Slab& lambda, double scale);
   void show_by_adjoints(const Batch& batch);
   void show_fan(const Batch& batch);
@@ -119,8 +115,8 @@ class DepthIndicators {
   const Goals& goals_;
   Weights weights_;
   SampleTable table_;
+  std::vector<std::unique_ptr<DepthMarch>> steps_, fine_steps_;  // G_i, G^_i
   std::vector<Slab> states_, fine_states_, defects_;  // u_0 .. u_M; those of the fine march there; d_1 .. d_M
-  std::vector<Slab> within_;                          // states within one cell
 };
 
 }  // namespace fluxformer::depth

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "analysis/state_examples.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::depth {
 
@@ -93,14 +93,13 @@ struct Distances {
   double influence = 0, angle = 0, change = 0;
 };
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-
 template <class Row>
 Distances distances(const Row& a, const Row& b) {
   const double change = (b - a).norm();
   if (change == 0) return {};  // the differences below may leave round-off
   const double size = a.norm(), behind = b.norm();
-  if (!std::isfinite(size + behind)) return {missing, missing, missing};  // a factor of 0 would hide it
+  if (!std::isfinite(size + behind))
+    return {missing_value, missing_value, missing_value};  // a factor of 0 would hide it
   // Factors that make unit vectors; a vector that is 0 stays 0.
   const double one = size > 0 ? 1 / size : 0, other = behind > 0 ? 1 / behind : 0;
   const double apart = (one * a - other * b).norm(), sum = (one * a + other * b).norm();

@@ -53,6 +53,16 @@ TEST(Rollout, is_the_product_of_the_layers) {
   EXPECT_TRUE(rollout({}).empty());
 }
 
+TEST(Rollout, gives_every_layer_its_own_step) {
+  Matrix first(2, 2), second(2, 2), both(2, 2);
+  first << 1, 0, 0.5, 0.5;
+  second << 0.2, 0.8, 0.4, 0.6;
+  // Steps 1 and 3: (1, 0; 1/4, 3/4) and (I + 3 second) / 4 = (0.4, 0.6; 0.3, 0.7).
+  both << 0.4 + 0.15, 0.45, 0.3 + 0.175, 0.525;
+  EXPECT_LT((rollout({first, second}, std::vector{1.0, 3.0}).back() - both).norm(),
+            attribution_baselines_rounding);
+}
+
 TEST(Rollout, keeps_rows_that_sum_to_1_and_causality) {
   std::vector<Matrix> attention;
   for (unsigned l = 0; l < 5; ++l) {
@@ -195,6 +205,14 @@ TEST(AttentionFlow, through_two_layers_is_the_narrower_edge_of_each_path) {
   second << 0.2, 0.8, 0.4, 0.6;  // capacities 0.6, 0.4; 0.2, 0.8
   expected << 0.6 + 0.25, 0 + 0.4, 0.2 + 0.25, 0 + 0.75;
   EXPECT_LT((attention_flow({first, second}, all_of(2)) - expected).norm(), rounding);
+}
+
+TEST(AttentionFlow, gives_every_layer_its_own_step) {
+  Matrix first(2, 2), second(2, 2), expected(2, 2);
+  first << 1, 0, 0.5, 0.5;       // with step 1: capacities 1, 0; 0.25, 0.75
+  second << 0.2, 0.8, 0.4, 0.6;  // with step 3: capacities 0.4, 0.6; 0.3, 0.7
+  expected << 0.4 + 0.25, 0 + 0.6, 0.3 + 0.25, 0 + 0.7;
+  EXPECT_LT((attention_flow({first, second}, all_of(2), std::vector{1.0, 3.0}) - expected).norm(), rounding);
 }
 
 TEST(AttentionFlow, through_three_layers_is_that_by_hand) {
