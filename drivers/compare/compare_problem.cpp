@@ -124,10 +124,11 @@ std::string CompareProblem::describe() const {
     if (const auto& report = models_.at(0, name).origin.depth_report();
         !report.empty() && name != "inherited")
       text << "\n  depth: " << report;
+    if (name != "converged") continue;
     const auto seeds = models_.seeds().size();
     std::size_t converged = 0;
     for (std::size_t k = 0; k < seeds; ++k) converged += models_.at(k, name).origin.converged() ? 1 : 0;
-    if (name == "converged" && converged < seeds)
+    if (converged < seeds)
       text << "\n  " << converged << " of " << seeds
            << " seeds are converged in depth, as their trainings say";
   }

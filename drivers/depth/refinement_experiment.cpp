@@ -177,7 +177,7 @@ void Refinement::add_axes(StudyRecord& record) {
   std::vector<double> numbers;
   numbers.reserve(words_.size());
   for (const auto& word : words_)
-    numbers.push_back(1 + static_cast<double>(std::ranges::find(goal_words, word) - goal_words.begin()));
+    numbers.push_back(1 + static_cast<int>(listed<depth::Goal>(goal_words, word)));
   record.axis(measured::goal, std::move(numbers));
   record.axis(measured::multiple, {meshes_.begin(), meshes_.end()});
   record.note("", measured::goal_names, as_lines(words_));

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import reading
-from fluxformer.io import parse_settings, plain
+from fluxformer.io import Value, parse_settings, plain
 from fluxformer.part_file import writing
 from fluxformer.published.preprocessor import Preprocessor
 from fluxformer.tensors import Tensor, Unfit, held, sizes
@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 
 SCHEMA_VERSION = 1
+LAYER_MAP = "1fe"  # of adjoint.method: one layer map for each depth cell
 
 
 class Stored:
@@ -73,11 +74,16 @@ def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
     return value
 
 
+def march_of(settings: Mapping[str, Value]) -> str:
+    """The method by which the model of these settings was trained: LAYER_MAP, or a name of adjoint.method."""
+    return str(settings.get("adjoint.method")) if settings.get("train.gradient") == "adjoint" else LAYER_MAP
+
+
 def require_one_step_a_layer(path: str, attributes: Mapping[str, object], model: h5py.Group, taker: str) -> None:
     """Unfit if the layers of a Transformer were trained by another march than a layer map for each, which `taker` would take them for."""
     layers = attributes["layers"]
     settings = parse_settings(str(plain(model.file.attrs.get("settings", ""))))
-    if settings.get("train.gradient") == "adjoint" and (method := settings.get("adjoint.method")) != "1fe":
+    if (method := march_of(settings)) != LAYER_MAP:
         raise Unfit(f"{path}: was trained with adjoint.method = {method}; {taker} takes the layer map for each layer")
     if (cells := attributes.get("cells") or layers) != layers or "edges" in model:
         raise Unfit(f"{path}: its weights are those of {cells} depth cells in {layers} layers; {taker} takes one step for each layer")

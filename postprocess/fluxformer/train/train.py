@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluxformer.io import Run
+from fluxformer.model_file import LAYER_MAP, march_of
 from fluxformer.report.data import MODELS, Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
@@ -18,7 +19,7 @@ def kind_of(run: Run) -> str:
         return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
     if run.settings.get("distill.teacher"):
         return "distilled"
-    if run.settings.get("train.cells") or (run.settings.get("train.gradient") == "adjoint" and run.settings.get("adjoint.method") != "1fe"):
+    if run.settings.get("train.cells") or march_of(run.settings) != LAYER_MAP:
         return "converged"
     return "independent" if run.settings.get("depth.norm") == "none" else "normed"
 
