@@ -353,8 +353,11 @@ Settings with_edges_from_file(const Settings& settings, MPI_Comm comm) {
     if (depths.size() < 2) throw BadInput(file.called() + ": " + edges + " has fewer than two depths");
     return settings.with({{"mesh.edges", value_text(depths)}});
   }
-  throw BadInput(file.called() + ": holds no edges of depth cells (no " + names::in(names::mesh, "edges") +
-                 ", no " + model_file::edges + "): its cells are equal, mesh.cells says how many");
+  throw BadInput(
+      file.called() + ": holds no edges of depth cells (no " + names::in(names::mesh, "edges") + ", no " +
+      model_file::edges +
+      "): the cells of its model are equal, so that mesh.cells says how many, or it placed cells for "
+      "several models or seeds; refinement.adapt of one alone writes them");
 }
 
 EquationSpec equation_plan(const Settings& settings) {

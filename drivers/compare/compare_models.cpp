@@ -357,14 +357,18 @@ void ModelOrigin::require_comparable(const std::string& what, Marches marches) c
   };
   if (!value("equation.c").empty() && number("equation.c") != 1) refuse("equation.c");
   if (value("mesh.periodic") == "true") refuse("mesh.periodic");
-  if (marches == Marches::layer_map && method().method != "1fe") refuse("adjoint.method");
+  if (marches == Marches::layer_map && !method().layer_map()) refuse("adjoint.method");
 }
 
 void ModelOrigin::require_converging(const std::string& what) const {
-  if (!trained_ || converged() || !value("train.cells").empty() || method().method != "1fe") return;
+  const bool drawn = value("train.cells").find(',') != std::string::npos;  // of several numbers of cells
+  if (converged() || drawn || !method().layer_map()) return;
   throw BadInput(what +
-                 ": is not known to be converged in depth, nor trained to be (train.cells); its training " +
-                 (depth_report_.empty() ? "says nothing (train.report_depth)" : "says: " + depth_report_));
+                 ": is not known to be converged in depth, nor trained to be (several train.cells, or a "
+                 "Runge-Kutta method as adjoint.method); " +
+                 (!trained_               ? "no training wrote it"
+                  : depth_report_.empty() ? "its training says nothing (train.report_depth)"
+                                          : "its training says: " + depth_report_));
 }
 
 void ModelOrigin::require_data(const std::string& what, const NamedWords& wanted) const {

@@ -66,7 +66,7 @@ std::unique_ptr<ModelProbe> CompareProblem::probe(const Parameters& parameters, 
 
 MarchMaker CompareProblem::march_of(const ComparedModel& model) const {
   auto method = model.origin.method();
-  if (method.method == "1fe") return layer_maps;
+  if (method.layer_map()) return layer_maps;
   method.tolerate_round_off_of(precision_);
   return [method](DepthModel& of, const DepthCells& depth, DepthRange cells) {
     return std::make_unique<AdjointMarch>(of, depth, 1, method, cells);

@@ -35,8 +35,8 @@ void declare_models(Options& options) {
       "HDF5 file of a PDE model distilled from the Transformer (distill.* of train); empty: none");
   options.declare(
       "models.converged", "",
-      "HDF5 file of a PDE model that was trained to be converged in depth (train.cells), or is by "
-      "the last line of its training; empty: none");
+      "HDF5 file of a PDE model that was trained to be converged in depth (several train.cells, or a "
+      "Runge-Kutta method as adjoint.method), or is by the last line of its training; empty: none");
   options.declare("models.inherited", 0L,
                   "depth cells per layer of a PDE model that takes the Transformer's own weights, "
                   "interpolated in depth; 1: the Transformer itself, 0: none",

@@ -69,6 +69,7 @@ class Refinement final : public ModelStudy {
   /// Means over the samples of eta_i and of |eta_i|, [goal][cell].
   struct Indicators {
     std::vector<std::vector<double>> mean, mean_size;
+    std::vector<double> by_sample;  // [sample][goal][cell]
   };
   Indicators indicators_on(const Measured& model, const DepthCells& depth) const;
   /// `value`: the goals on all meshes, [goal][mesh].
@@ -134,11 +135,9 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
     const auto& first = problem().models().at(0, name);
     const auto& spec = first.parameters.spec;
     require_method(settings, "models." + name + " = " + first.file, first.origin.method());
-    if (!has_field(spec))
-      throw BadInput(
-          "models." + name +
-          ": with depth.norm = post or sphere, or depth.residual = false, there is no equation that "
-          "finer depth cells would solve");
+    if (const auto without = without_field(spec); !without.empty())
+      throw BadInput("models." + name + ": with " + without +
+                     " there is no equation that finer depth cells would solve");
     for (const auto& word : words_) {
       const bool of_words = word == "loss" && guesses_masked_words(spec);
       if (word == "norm" || of_words) continue;
@@ -164,11 +163,11 @@ study::Contents Refinement::contents() {
       {.coordinates = {axes::test_sample, goal, multiple, cell, edge},
        .notes = {goal_names, weights, adapt},
        .model_notes = {method},
-       .measures = {goal_value,    accuracy,      state_distance, logit_distance,     order,
-                    asymptotic,    limit,         distance,       within_tolerance,   indicator,
-                    indicator_abs, estimate,      effectivity,    change_effectivity, gain,
-                    curvature,     cosine,        straightness,   adapted_value,      adapted_accuracy,
-                    edges,         goal_by_sample},
+       .measures = {goal_value,    accuracy,       state_distance,     logit_distance,     order,
+                    asymptotic,    limit,          distance,           within_tolerance,   indicator,
+                    indicator_abs, estimate,       effectivity,        change_effectivity, gain,
+                    curvature,     cosine,         straightness,       adapted_value,      adapted_accuracy,
+                    edges,         goal_by_sample, indicator_by_sample},
        .mesh = true});
 }
 
@@ -250,7 +249,8 @@ void Refinement::measure_model(std::size_t seed, const std::string& name, Result
     asymptotic.push_back(found.asymptotic ? 1 : 0);
     limit.push_back(found.asymptotic ? found.value : missing_value);
     distance.push_back(found.distance);
-    within.push_back(found.distance < tolerance_ ? 1 : 0);
+    const auto is_within = found.within(tolerance_);
+    within.push_back(!is_within ? missing_value : *is_within ? 1 : 0);
   }
   std::ostringstream text;
   text << name << ' ' << words_.front() << ' ' << value.front() << " on " << own_depth.cells << " cells, "
@@ -277,7 +277,7 @@ Refinement::Indicators Refinement::indicators_on(const Measured& model, const De
   depth::DepthIndicators eta(*coarse, *fine, goals_, weights_, model.samples.size());
   accumulate(
       model.samples, [&](const Batch& batch) { eta.show(batch); }, eta);
-  Indicators found;
+  Indicators found{.mean = {}, .mean_size = {}, .by_sample = eta.by_sample()};
   for (Index g = 0; g < goals_.count(); ++g) {
     found.mean.push_back(eta.mean(g));
     found.mean_size.push_back(eta.mean_size(g));
@@ -306,6 +306,7 @@ void Refinement::add_indicators(const Measured& model, const std::vector<DepthLi
     gain.push_back(depth::predicted_gain(own_depth, eta_size, model.order));
   }
   to.put(measured::indicator, indicator);
+  to.put(measured::indicator_by_sample, found.by_sample);
   to.put(measured::indicator_abs, size);
   to.put(measured::estimate, estimate);
   to.put(measured::effectivity, effectivity);

@@ -8,6 +8,7 @@
 #include "base/mpi.hpp"
 #include "data/dataset.hpp"
 #include "model/model_file.hpp"
+#include "solvers/march/march_field.hpp"
 
 namespace fluxformer {
 namespace {
@@ -23,13 +24,6 @@ Index affordable_samples(const TrainProblem& problem) {
   for (const int refinement : refinements) passes += refinement;
   const double taken = 3.0 * static_cast<double>(problem.total_steps()) * problem.batches->global();
   return std::clamp(static_cast<Index>(share_of_training * taken / passes), Index{1}, most_samples);
-}
-
-std::string without_equation(const ModelSpec& spec) {
-  if (spec.norm == Norm::post || spec.norm == Norm::sphere)
-    return "with depth.norm = " + to_word(spec.norm) + " there is no equation that it could solve";
-  if (!spec.residual) return "with depth.residual = false there is no equation that it could solve";
-  return "";
 }
 
 /// The samples of the report: test samples, in an order of their own, since a file may be sorted by class.
@@ -82,9 +76,12 @@ class FinerModel {
 
 DepthReport depth_report(TrainProblem& problem) {
   DepthReport report;
-  report.without = without_equation(problem.parameters->spec);
-  if (!report.without.empty()) return report;
+  if (const auto without = without_field(problem.parameters->spec); !without.empty()) {
+    report.without = "with " + without + " there is no equation that it could solve";
+    return report;
+  }
   auto plan = problem.plan.gradient;
+  if (plan.adjoint && !plan.settings.layer_map()) report.method = plan.settings.method;
   plan.settings.tapes = false;
   try {
     const auto samples = samples_of_report(problem);
@@ -108,15 +105,26 @@ std::string DepthReport::text() const {
   if (!without.empty()) return without;
   std::ostringstream text;
   text.precision(3);
-  text << "loss of " << samples << (samples == 1 ? " sample " : " samples ") << loss.front() << " on the "
-       << cells.front() << " cells of the training";
+  text << "loss of " << samples << (samples == 1 ? " sample" : " samples");
+  if (!method.empty()) text << " by adjoint.method = " << method;
+  text << ' ' << loss.front() << " on " << cells.front()
+       << (cells.front() == 1 ? " depth cell" : " depth cells");
   for (std::size_t k = 1; k < cells.size(); ++k) text << ", " << loss[k] << " on " << cells[k];
   if (limit.asymptotic)
     text << ", " << limit.value << " in the limit (order " << limit.order << ")";
   else
     text << " (no limit: these differences do not show the order of the method)";
-  text << (converged() ? ": converged in depth" : ": not converged in depth");
+  const auto is = converged();
+  text << (is == "yes"  ? ": converged in depth"
+           : is == "no" ? ": not converged in depth"
+                        : ": not known to be converged in depth");
+  if (samples < fewest_samples) text << ", from so few samples";
   return text.str();
+}
+
+std::string DepthReport::converged() const {
+  const auto is = limit.within(tolerance);
+  return samples < fewest_samples || !is ? "unknown" : *is ? "yes" : "no";
 }
 
 namespace stored = depth_report_variables;
@@ -124,14 +132,13 @@ namespace stored = depth_report_variables;
 void DepthReport::write(io::ArchiveWriter& archive, const std::string& group) const {
   archive.attribute(model_file::depth_report, text(), group);
   if (!without.empty()) return;
-  const auto yes_or_no = [](bool is) { return std::string(is ? "yes" : "no"); };
   archive.axis(stored::cells, cells);
   archive.write(group, {{stored::loss, loss}, {stored::accuracy, accuracy}});
   archive.attribute(stored::samples, long{samples}, group);
   archive.attribute(stored::order, limit.order, group);
-  archive.attribute(stored::asymptotic, yes_or_no(limit.asymptotic), group);
+  archive.attribute(stored::asymptotic, std::string(limit.asymptotic ? "yes" : "no"), group);
   archive.attribute(stored::limit, limit.value, group);
-  archive.attribute(model_file::depth_converged, yes_or_no(converged()), group);
+  archive.attribute(model_file::depth_converged, converged(), group);
 }
 
 void DepthReport::describe(io::Description& description, const std::string& group) {

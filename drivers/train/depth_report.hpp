@@ -19,7 +19,7 @@ namespace depth_report_variables {
 
 inline const io::Variable cells = io::index("depth_cells",
                                             "depth cells on which the trained model was evaluated; the "
-                                            "first number is that of the training"),
+                                            "first number is mesh.cells"),
                           loss{"loss_on_cells", {"depth_cells"}, "", "mean loss on so many depth cells"},
                           accuracy{"accuracy_on_cells",
                                    {"depth_cells"},
@@ -35,13 +35,17 @@ inline const io::Attribute samples{"depth_samples", "number of samples of loss_o
 /// The loss of a model on finer and finer depth cells.
 struct DepthReport {
   std::string without;  ///< why nothing was measured; "" if something was
+  std::string method;   ///< adjoint.method of its march; "" for layer maps
   Index samples = 0;    ///< number of test samples (training samples if none has a label)
   std::vector<double> cells, loss, accuracy;
   DepthLimit limit;  ///< of the loss
 
   /// A model counts as a solution of its equation if its loss changes by less than this in the limit.
   static constexpr double tolerance = 0.1;
-  bool converged() const { return limit.distance < tolerance; }
+  /// The fewest samples of which something is said: the mean of a few tells little about the others.
+  static constexpr Index fewest_samples = 32;
+  /// yes, no or unknown
+  std::string converged() const;
   /// All of it in a sentence, or why nothing was measured.
   std::string text() const;
   /// Writes it to a group of the file. Collective.

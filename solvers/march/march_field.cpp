@@ -5,12 +5,14 @@
 
 namespace fluxformer {
 
-bool has_field(const ModelSpec& spec) {
-  return spec.norm != Norm::post && spec.norm != Norm::sphere && spec.residual;
+std::string without_field(const ModelSpec& spec) {
+  if (spec.norm == Norm::post || spec.norm == Norm::sphere) return "depth.norm = " + to_word(spec.norm);
+  return spec.residual ? "" : "depth.residual = false";
 }
 
 void require_field(const ModelSpec& spec, const std::string& setting) {
-  if (!has_field(spec)) throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
+  if (!without_field(spec).empty())
+    throw BadInput(setting + ": needs depth.norm = pre or none and depth.residual = on");
 }
 
 MarchField::MarchField(DepthModel& model, const DepthCells& depth, double speed)

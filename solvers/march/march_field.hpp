@@ -12,8 +12,9 @@
 
 namespace fluxformer {
 
-/// True if the model has a field F_s: not with norm post or sphere, nor with residual off.
-bool has_field(const ModelSpec& spec);
+/// The setting by which the model has no field F_s: depth.norm = post or sphere, depth.residual = false; "" if it
+/// has one.
+std::string without_field(const ModelSpec& spec);
 /// Throws BadInput where there is no field F: norm post or sphere, residual off. `setting` is the one that
 /// needs it: "march.method = rk".
 void require_field(const ModelSpec& spec, const std::string& setting);

@@ -54,9 +54,11 @@ inline constexpr const char *preprocessor = "/preprocessor", *pixel_mean = "/pre
                             *pixel_deviation = "/preprocessor/deviation", *pixel_factor = "factor";
 /// The group of a training that wrote the file, and the convergence in depth that it found there.
 inline constexpr const char* training = "/training";
-inline const io::Attribute depth_converged{"depth_converged",
-                                           "yes if the loss changes by less than 0.1 in the limit of fine "
-                                           "depth cells, or no"},
+inline const io::Attribute depth_converged{
+    "depth_converged",
+    "yes if the loss changes by less than 0.1 on finer depth cells and "
+    "in their limit; no if it changes by more; unknown if that cannot "
+    "be told, or from fewer than 32 samples"},
     depth_report{"depth_report", "the loss on finer depth cells in a sentence, or why nothing was measured"};
 /// The long_name of embedding_vocabulary.
 inline constexpr const char* vocabulary_meaning = "the words, in the order of their vectors";

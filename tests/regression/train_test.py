@@ -126,7 +126,33 @@ class Weights(TrainTest):
             of_evolve = loss_and_accuracy(self.logits_after_evolving("--equation.c=1.5", f"--mesh.cells={cells}"), self.labels)
             np.testing.assert_allclose((loss, accuracy), of_evolve, rtol=0, atol=1e-11, err_msg=str(cells))  # sums in another order
         self.assertIn(f"\ndepth: {file['training'].attrs['depth_report']}\n", end.out)
-        self.assertIn(f"loss of 40 samples {file['training/loss_on_cells'][0]:.3g} on the 5 cells of the training", end.out)
+        self.assertIn(f"loss of 40 samples {file['training/loss_on_cells'][0]:.3g} on 5 depth cells, ", end.out)
+        self.assert_says_what_follows(file["training"], order=1)
+
+    def assert_says_what_follows(self, training, order):
+        """Section 12 of docs/model.md: the observed order, the limit, and what they say of convergence."""
+        loss, said = training["loss_on_cells"][...], training.attrs
+        steps = np.diff(loss)
+        ratio = steps[-2] / steps[-1] if steps[-1] else 0
+        asymptotic = ratio > 0 and abs(np.log2(ratio) - order) <= 0.25
+        limit = loss[-1] + steps[-1] / (2**order - 1) if asymptotic else loss[-1]
+        seen = np.abs(np.append(loss, limit) - loss[0]).max()
+        rest = 0 if asymptotic else abs(steps[-1]) * (min(10, 1 / (ratio - 1)) if ratio > 1 else 10)
+        verdict = "unknown" if said["depth_samples"] < 32 or seen < 0.1 <= seen + rest else "yes" if seen + rest < 0.1 else "no"
+        np.testing.assert_allclose((said["depth_order"], said["depth_limit"]), (np.log2(ratio) if ratio > 0 else np.nan, limit), rtol=1e-9)
+        self.assertEqual((said["depth_asymptotic"], said["depth_converged"]), ("yes" if asymptotic else "no", verdict))
+        words = {"yes": ": converged", "no": ": not converged", "unknown": ": not known to be converged"}
+        self.assertIn(words[verdict] + " in depth", said["depth_report"])
+        return verdict
+
+    def test_a_model_is_converged_if_finer_cells_change_little(self):
+        pde = (*IMAGES, "--model.kind=pde", "--model.knots=2", "--mesh.cells=5", "--checkpoint.epochs=false")
+        still = ("--equation.alpha=0", "--equation.rho=0", "--equation.kappa=0", "--train.coefficients=no")
+        for name, verdict, settings in (("usual", "no", ("--train.rate=1e-3", "--train.epochs=70")), ("still", "yes", (*still, "--train.epochs=70")),
+                                        ("few", "unknown", (*still, "--train.epochs=2"))):
+            with self.subTest(name):
+                self.train(*pde, *settings, f"--output.file={name}.h5")
+                self.assertEqual(self.assert_says_what_follows(self.open(f"{name}.h5")["training"], order=1), verdict)
 
     def test_the_loss_on_finer_cells_does_not_depend_on_ranks(self):
         pde = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=5", "--train.epochs=10")
@@ -137,6 +163,8 @@ class Weights(TrainTest):
         for name in methods:
             one = self.open(name + "1.h5")["training"]
             self.assertEqual(one.attrs["depth_samples"], 6)  # 0.6 % of 1120
+            self.assert_says_what_follows(one, order={"b": 1, "r": 4}[name])
+            self.assertEqual(" by adjoint.method = 4 " in one.attrs["depth_report"], name == "r")
             for ranks in (2, 3, 5):
                 np.testing.assert_allclose(self.open(f"{name}{ranks}.h5")["training/loss_on_cells"], one["loss_on_cells"], rtol=1e-9)
         self.assertLess(np.ptp(self.open("r1.h5")["training/loss_on_cells"]), 0.2 * np.ptp(self.open("b1.h5")["training/loss_on_cells"]))

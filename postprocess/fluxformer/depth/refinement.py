@@ -92,10 +92,19 @@ def draw(study: Study) -> list[Drawing]:
     return [drawing for drawing in (_course(comparison), _indicators(comparison), _adapted(comparison)) if drawing is not None]
 
 
-def _within(comparison: Comparison, model: str) -> tuple[float, int]:
-    """The number of seeds whose first goal is as close to its limit as an equation's, and that of all seeds."""
+EQUAL_CELLS_DO = 1.3  # gain of the best cells below which they are not worth finding
+
+
+def _within(comparison: Comparison, model: str) -> str:
+    """Of how many seeds the first goal is as close to its limit as an equation's."""
     within = comparison.numbers(model, "within_tolerance")[:, 0]
-    return within.sum(), len(within)
+    unknown = np.isnan(within).sum()
+    return f"{np.nansum(within):.0f} of {len(within)}" + (f", {unknown} unknown" if unknown else "")
+
+
+def _gain(comparison: Comparison, model: str) -> str:
+    gain = comparison.numbers(model, "gain")[:, 0]
+    return mean_and_spread(gain) + (": equal cells do as well" if gain.mean() < EQUAL_CELLS_DO else "")
 
 
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -111,13 +120,13 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
     goal, times = _goals(comparison)[0], [f"{one:.0f} ×" for one in comparison.axis("multiple")]
     return comparison.table({
         **{f"{goal}, {one} own cells": column("goal_value", 0, place) for place, one in enumerate(times)},
-        "change to the limit, at most": column("distance", 0),
-        "seeds within tolerance": lambda model: "{:.0f} of {}".format(*_within(comparison, model)),
+        "change to the limit": column("distance", 0),
+        "seeds within tolerance": lambda model: _within(comparison, model),
         "accuracy, own cells  [%]": column("accuracy", 0, scale=100),
         f"accuracy, {times[-1]}  [%]": column("accuracy", -1, scale=100),
         f"last state moves, {times[-1]}": column("state_distance", -1),
         "straightness": column("straightness"),
-        "gain of best cells": column("gain", 0)})
+        "gain of best cells": lambda model: _gain(comparison, model)})
 
 
 SECTIONS = (Section(7, "refinement", "Finer depth cells", "refinement", draw, table),)

@@ -38,10 +38,15 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
     distance{"distance",
              {"goal"},
              "",
-             "distance of the goal on the model's cells from its limit, or its largest possible value if not "
-             "asymptotic"},
+             "largest change of the goal from the model's cells to finer ones and to the limit; if not "
+             "asymptotic, with an estimate of what may still come: the rest of a geometric series with the "
+             "ratio of the last two differences, at most ten times the last"},
     within_tolerance{
-        "within_tolerance", {"goal"}, "", "1 if that distance is below refinement.tolerance, else 0"},
+        "within_tolerance",
+        {"goal"},
+        "",
+        "1 if that distance is below refinement.tolerance; 0 if a change that was seen is not; NaN "
+        "if that depends on the estimate"},
     indicator{"indicator",
               {"goal", "<model>_cell"},
               "",
@@ -78,6 +83,9 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
     adapted_accuracy{
         "adapted_accuracy", {"multiple"}, "", "fraction of the samples classified correctly there"},
     edges{"edges", {"<model>_edge"}, "layers", "edges of the most cells placed anew"},
-    goal_by_sample = io::by_sample(goal_value, {"goal", "multiple"}, "goal of each sample");
+    goal_by_sample = io::by_sample(goal_value, {"goal", "multiple"}, "goal of each sample"),
+    indicator_by_sample = io::by_sample(indicator, {"goal", "<model>_cell"},
+                                        "contribution of a cell for each sample: its sum over the cells "
+                                        "estimates the change of goal_by_sample");
 
 }  // namespace fluxformer::depth::variables

@@ -132,8 +132,7 @@ void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const 
 double Goals::correct(ModelProbe& probe, const Batch& batch, const double* u) const {
   const auto& spec = probe.spec();
   if (spec.classes > 0) return correct_share(batch, probe.logits(u), spec.classes);
-  return spec.word_head.present && !batch.masked.empty() ? MaskedWords(probe).correct(batch, u)
-                                                         : missing_value;
+  return spec.word_head.present ? MaskedWords(probe).correct(batch, u) : missing_value;
 }
 
 GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples, const GoalValues* own)

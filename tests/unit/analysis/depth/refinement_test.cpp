@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -137,9 +138,30 @@ TEST(DepthIndicators, become_right_with_the_length_of_the_cells) {
 }
 
 TEST(GoalValues, converge_with_order_one_where_weights_are_smooth) {
-  std::vector<double> course;
-  for (const int cells : {32, 64, 128, 256}) course.push_back(mean(values(weak(cells), {Goal::loss})));
-  EXPECT_NEAR(depth_limit(course, 1).order, 1, 0.05);
+  for (const auto goal : {Goal::loss, Goal::logit}) {
+    std::vector<double> course;
+    for (const int cells : {32, 64, 128, 256}) course.push_back(mean(values(weak(cells), {goal})));
+    EXPECT_NEAR(depth_limit(course, 1).order, 1, 0.05);
+  }
+}
+
+TEST(GoalValues, of_diffusion_alone_are_those_of_a_cosine_mode_that_decays) {
+  const int cells = 5;
+  ProbeCase one(diffusion(cells), 4);
+  auto batch = one.batch(keys, true);
+  std::vector<double> u;
+  one.probe.embed(batch, u);
+  // cos(pi (x + 1/2) / 4) cos(pi 2 (y + 1/2) / 3) on 4 x 3 tokens: an eigenvector of the second differences.
+  const double pi = std::numbers::pi, mu = 2 - 2 * std::cos(pi / 4) + 2 - 2 * std::cos(2 * pi / 3);
+  const int samples = one.probe.context().samples, width = one.probe.spec().width;
+  for (int t = 0; t < 12; ++t)
+    for (int k = 0; k < samples * width; ++k)
+      u[static_cast<std::size_t>(t * samples * width + k)] =
+          std::cos(pi * (t % 4 + 0.5) / 4) * std::cos(2 * pi * (t / 4 + 0.5) / 3);
+  const auto mode = u;
+  one.probe.forward(u);
+  const double decay = std::pow(1 - 0.1 * mu * 2 / cells, cells);  // kappa = 0.1, h = 2 / cells
+  for (std::size_t j = 0; j < u.size(); ++j) EXPECT_NEAR(u[j], decay * mode[j], 1e-13);
 }
 
 TEST(DepthIndicators, do_not_depend_on_the_other_samples_of_a_batch) {
@@ -277,6 +299,8 @@ TEST(DepthIndicators, of_the_fan_add_up_for_masked_words_on_unequal_cells) {
   EXPECT_EQ(on_coarse.state_distance(), 0);
   EXPECT_GT(on_fine.state_distance(), 1e-3);
   EXPECT_GT(on_coarse.accuracy() + 1, 0.5);  // a number
+  words.batch.masked.clear();                // a batch of texts without any
+  EXPECT_EQ(goals.correct(words.one.probe, words.batch, words.u.data()), 0);
 }
 
 TEST(GoalValues, say_how_far_last_states_and_logits_move) {

@@ -231,7 +231,7 @@ TEST_F(ModelFilePlans, keep_the_edges_of_unequal_cells) {
   EXPECT_THAT(complaint<BadInput>([&] {
                 with_edges_from_file(plan("evolve", {"mesh.edges=" + file("model.h5")}), MPI_COMM_SELF);
               }),
-              HasSubstr("its cells are equal"));
+              HasSubstr("the cells of its model are equal"));
 }
 
 TEST_F(ModelFilePlans, take_the_weights_of_the_file_whatever_the_defaults_are) {
