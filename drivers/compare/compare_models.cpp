@@ -223,8 +223,12 @@ void ComparedModels::require_alike() const {
       if (spec.causal != first.causal)
         throw BadInput(one.file +
                        ": its attention is causal and that of the first model is not, or vice versa");
-      if (spec.depth() != same.spec.depth() || spec.knots != same.spec.knots ||
-          spec.width != same.spec.width || spec.attention.heads != same.spec.attention.heads ||
+      if (spec.depth() != same.spec.depth())
+        throw BadInput(one.file + ": has " + std::to_string(spec.cells) + " depth cells, " +
+                       list.front().file + " has " + std::to_string(same.spec.cells) +
+                       (spec.cells == same.spec.cells ? " of other lengths" : ""));
+      if (spec.knots != same.spec.knots || spec.width != same.spec.width ||
+          spec.attention.heads != same.spec.attention.heads ||
           one.parameters.values.size() != same.values.size())
         throw BadInput(one.file + ": differs in size from " + list.front().file);
       const auto mine = one.origin.method(), other = list.front().origin.method();

@@ -388,7 +388,7 @@ void declare_refinement(Options& options) {
   options.declare(
       "refinement.cells", std::vector<long>{1, 2, 4, 8, 16},
       "depth cells on which models are evaluated, in multiples of those of each model: 1, 2, 4 and so on",
-      {.minimum = 1});
+      {.minimum = 1, .maximum = 4096});
   options.declare("refinement.weights", "mean",
                   "derivatives in the indicators: those of the march itself (coarse, relative error of order "
                   "h), of marches on half the "

@@ -361,9 +361,13 @@ class Refinement(CompareTest):
         cases = [(["--refinement.cells=1,3"], ["refinement.cells", "double"]),
                  (["--refinement.cells=2,4"], ["refinement.cells", "double"]),
                  (["--refinement.goals=accuracy"], ["refinement.goals", "loss, logit, margin, norm"]),
+                 (["--refinement.cells=1,8192"], ["refinement.cells", "<= 4096"]),
                  (["--refinement.goals="], ["refinement.goals", "one goal"])]
         together([lambda c=case: self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5", *c[0], ranks=2), *c[1])
                   for case in cases])
+        with h5py.File(self.path("models/independent_2.h5"), "r+") as file:
+            file["model"].attrs["cells"] = 6
+        self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5"), "independent_2.h5: has 6 depth cells", "independent_1.h5 has 4")
         end = self.run_program("train", "--quiet", "--data.tokens=rows", "--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2",
                                "--model.kind=pde", "--depth.norm=sphere", "--train.samples=160", "--train.test_samples=40", "--train.epochs=1",
                                "--output.file=models/sphere.h5")
