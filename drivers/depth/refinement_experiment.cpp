@@ -66,10 +66,10 @@ class Refinement final : public ModelStudy {
   /// A probe of the model on other cells.
   std::unique_ptr<ModelProbe> probe_on(const Measured& model, const DepthCells& depth) const;
   depth::GoalValues values_on(const Measured& model, ModelProbe& probe, const depth::GoalValues* own) const;
-  /// Means over the samples of eta_i and of |eta_i|, [goal][cell].
+  /// eta_i: means over the samples of it and of its size, [goal][cell], and each, [sample][goal][cell].
   struct Indicators {
     std::vector<std::vector<double>> mean, mean_size;
-    std::vector<double> by_sample;  // [sample][goal][cell]
+    std::vector<double> by_sample;
   };
   Indicators indicators_on(const Measured& model, const DepthCells& depth) const;
   /// `value`: the goals on all meshes, [goal][mesh].
@@ -277,7 +277,8 @@ Refinement::Indicators Refinement::indicators_on(const Measured& model, const De
   depth::DepthIndicators eta(*coarse, *fine, goals_, weights_, model.samples.size());
   accumulate(
       model.samples, [&](const Batch& batch) { eta.show(batch); }, eta);
-  Indicators found{.mean = {}, .mean_size = {}, .by_sample = eta.by_sample()};
+  Indicators found;
+  found.by_sample = eta.by_sample();
   for (Index g = 0; g < goals_.count(); ++g) {
     found.mean.push_back(eta.mean(g));
     found.mean_size.push_back(eta.mean_size(g));

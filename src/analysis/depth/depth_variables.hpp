@@ -86,6 +86,6 @@ inline const io::Variable goal_value{"goal_value", {"goal", "multiple"}, "", "go
     goal_by_sample = io::by_sample(goal_value, {"goal", "multiple"}, "goal of each sample"),
     indicator_by_sample = io::by_sample(indicator, {"goal", "<model>_cell"},
                                         "contribution of a cell for each sample: its sum over the cells "
-                                        "estimates the change of goal_by_sample");
+                                        "estimates the change of goal_value_by_sample");
 
 }  // namespace fluxformer::depth::variables
