@@ -81,7 +81,7 @@ void refuse_what_variants_decide(const Settings& settings) {
   if (settings.count("mesh.ranks_depth") > 1)
     throw BadInput("mesh.ranks_depth = " + std::to_string(settings.count("mesh.ranks_depth")) +
                    ": every rank needs the whole model to measure its states");
-  if (settings.word("adjoint.method") != "1fe")
+  if (settings.word("adjoint.method") != AdjointSettings::layer_map_name)
     throw BadInput("adjoint.method = " + settings.word("adjoint.method") +
                    ": norm post and residual off support 1fe only; leave it out");
 }

@@ -93,11 +93,11 @@ void declare_gradient(Options& options) {
       "back-propagation through the layer maps, or PETSc's discrete adjoint of the march through depth",
       {.choices = {"backprop", "adjoint"}});
   options.declare(
-      "adjoint.method", "1fe",
+      "adjoint.method", AdjointSettings::layer_map_name,
       "march through depth: 1fe is forward Euler on the layer map (with one cell per layer a Transformer), "
       "the other Runge-Kutta methods by PETSc's name and implicit ones solve c du/ds = F(u)",
-      {.choices = {"1fe", "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr", "beuler",
-                   "cn", "theta"},
+      {.choices = {AdjointSettings::layer_map_name, "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr",
+                   "7vr", "8vr", "beuler", "cn", "theta"},
        .when = When{"train.gradient", "adjoint"}});
   options.declare(
       "adjoint.theta", 0.5,

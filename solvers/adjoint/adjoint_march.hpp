@@ -13,11 +13,12 @@ namespace fluxformer {
 
 /// The keys adjoint.* of a deck.
 struct AdjointSettings {
+  static constexpr const char* layer_map_name = "1fe";
   /// 1fe: the layer map u_i = G_i(u_{i-1}; h/c), the Transformer's forward pass at h = c.
   /// 2a, 2b, 3, 3bs, 4, 5f, 5dp, 5bs, 6vr, 7vr, 8vr: that Runge-Kutta method of PETSc on F_s(u)/c.
   /// beuler, cn, theta: implicit methods on F_s(u)/c.
-  std::string method = "1fe";
-  bool layer_map() const { return method == "1fe"; }
+  std::string method = layer_map_name;
+  bool layer_map() const { return method == layer_map_name; }
   double theta = 0.5;  ///< stage of the method `theta` as a fraction of the step, in (0, 1]
   /// Keep the activations of every Runge-Kutta stage, so that the way back evaluates nothing again. Needs
   /// every = 0 and a method whose steps do not share stages (no 3bs, 5dp, 5bs, 6vr). 1fe always keeps them.

@@ -9,8 +9,8 @@
 namespace fluxformer {
 namespace {
 
-constexpr const char* runge_kutta_names[] = {"1fe", "2a",  "2b",  "3",   "3bs", "4",
-                                             "5f",  "5dp", "5bs", "6vr", "7vr", "8vr"};
+constexpr const char* runge_kutta_names[] = {
+    AdjointSettings::layer_map_name, "2a", "2b", "3", "3bs", "4", "5f", "5dp", "5bs", "6vr", "7vr", "8vr"};
 constexpr const char* implicit_names[] = {"beuler", "cn", "theta"};
 
 bool is_among(std::span<const char* const> names, const std::string& name) {

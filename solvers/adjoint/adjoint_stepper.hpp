@@ -28,7 +28,7 @@ class AdjointMethod {
   /// Sets the type of a new TS and reads its tableau. Collective over the communicator of `ts`.
   void set(TS ts);
 
-  bool layer_map() const { return name_ == "1fe"; }
+  bool layer_map() const { return name_ == AdjointSettings::layer_map_name; }
   bool explicit_stages() const { return runge_kutta_; }
   /// True if the first stage of a step is the last one of the step before.
   bool reuses_last_stage() const { return reuses_last_stage_; }

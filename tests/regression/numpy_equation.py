@@ -9,6 +9,19 @@ import numpy as np
 from numpy_model import ACTIVATIONS
 
 
+def convergence(value, order):
+    """Section 12 of docs/model.md for values [..., cells] on doubled depth cells: the observed order (NaN: none), if it is that of the method within
+    1/4, the limit (the last value where it is not), the largest change seen from the first value, and that with what may still come."""
+    steps = np.diff(value)[..., -2:]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        observed = np.log2(steps[..., 0] / steps[..., 1])
+        asymptotic = np.abs(observed - order) <= 0.25
+        rest = np.where(asymptotic, 0, np.where(observed > 0, np.minimum(10, 1 / (2**observed - 1)), 10) * np.abs(steps[..., 1]))
+    limit = value[..., -1] + np.where(asymptotic, steps[..., 1] / (2**order - 1), 0)
+    seen = np.abs(np.concatenate([value, limit[..., None]], axis=-1) - value[..., :1]).max(axis=-1)
+    return observed, asymptotic, limit, seen, seen + rest
+
+
 class Equation:
     """A model in memory: its attributes, and its arrays by their path below /model. Features are [sample, token, number]."""
 

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402
 
 from comparison import ALL, CompareTest, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
-from numpy_equation import Equation  # noqa: E402
+from numpy_equation import Equation, convergence  # noqa: E402
 from numpy_model import Model  # noqa: E402
 from numpy_transformer import NumpyModel  # noqa: E402
 from program import TRAIN_DECK, together  # noqa: E402
@@ -272,17 +272,11 @@ class Refinement(CompareTest):
             np.testing.assert_allclose(of["change_effectivity"], 1, rtol=1e-12 / np.abs(change).min())
             np.testing.assert_allclose(of["estimate"], 2 * change, rtol=0, atol=1e-12)
             self.assertTrue((of["indicator_abs"] >= np.abs(of["indicator"]) - 1e-15).all())
-            with np.errstate(invalid="ignore"):
-                order = np.log2((value[..., 1] - value[..., 0]) / (value[..., 2] - value[..., 1]))
+            order, asymptotic, limit, seen, distance = convergence(value, order=1)
+            limit = np.where(asymptotic, limit, np.nan)
             np.testing.assert_allclose(of["order"], order, rtol=1e-10)
-            limit = np.where(np.abs(order - 1) <= 0.25, 2 * value[..., 2] - value[..., 1], np.nan)
             np.testing.assert_allclose(of["limit"], limit, rtol=1e-12)
-            np.testing.assert_array_equal(of["asymptotic"], np.isfinite(limit))
-            steps, reached = value[..., 2] - value[..., 1], np.where(np.isfinite(limit), limit, value[..., 2])
-            seen = np.abs(np.stack([value[..., 1], value[..., 2], reached]) - value[..., 0]).max(axis=0)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                rest = np.where(order > 0, np.minimum(10, 1 / (2**order - 1)), 10) * np.abs(steps)
-            distance = np.where(np.isfinite(limit), seen, seen + rest)
+            np.testing.assert_array_equal(of["asymptotic"], asymptotic)
             np.testing.assert_allclose(of["distance"], distance, rtol=1e-9)
             np.testing.assert_array_equal(of["within_tolerance"], np.where(seen >= 0.1, 0, np.where(distance < 0.1, 1, np.nan)))
             np.testing.assert_allclose(of["effectivity"], of["estimate"] / (value[..., 0] - limit), rtol=1e-9)

@@ -115,7 +115,9 @@ class Files(HessianTest):
         pde = "[model]\nkind = pde\n[depth]\nnorm = {}\n"
         for more, kind in (("", "transformer"), ("[attention]\nnormalisation = linear\n", "linear"), ("[equation]\nalpha = 0\n", "mlp"),
                            (pde.format("none"), "independent"), (pde.format("pre"), "normed"),
-                           (pde.format("none") + "[distill]\nteacher = a.h5\n", "distilled")):
+                           (pde.format("none") + "[distill]\nteacher = a.h5\n", "distilled"),
+                           (pde.format("none") + "[train]\ncells = 8\n", "independent"), (pde.format("none") + "[train]\ncells = 4, 8\n", "converged"),
+                           (pde.format("none") + "[train]\ngradient = adjoint\n[adjoint]\nmethod = 4\n", "converged")):
             write_training(self.path("a.h5"), epochs=1, seed=1, settings=sample.sample.ROOT["settings"] + more)
             with open_run(self.path("a.h5")) as run:
                 self.assertEqual(kind_of(run), kind)

@@ -14,6 +14,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from made_up_images import write_mnist  # noqa: E402
+from numpy_equation import convergence  # noqa: E402
 from numpy_transformer import layer_norm  # noqa: E402
 from program import TrainTest, together  # noqa: E402
 
@@ -131,15 +132,10 @@ class Weights(TrainTest):
 
     def assert_says_what_follows(self, training, order):
         """Section 12 of docs/model.md: the observed order, the limit, and what they say of convergence."""
-        loss, said = training["loss_on_cells"][...], training.attrs
-        steps = np.diff(loss)
-        ratio = steps[-2] / steps[-1] if steps[-1] else 0
-        asymptotic = ratio > 0 and abs(np.log2(ratio) - order) <= 0.25
-        limit = loss[-1] + steps[-1] / (2**order - 1) if asymptotic else loss[-1]
-        seen = np.abs(np.append(loss, limit) - loss[0]).max()
-        rest = 0 if asymptotic else abs(steps[-1]) * (min(10, 1 / (ratio - 1)) if ratio > 1 else 10)
-        verdict = "unknown" if said["depth_samples"] < 32 or seen < 0.1 <= seen + rest else "yes" if seen + rest < 0.1 else "no"
-        np.testing.assert_allclose((said["depth_order"], said["depth_limit"]), (np.log2(ratio) if ratio > 0 else np.nan, limit), rtol=1e-9)
+        said = training.attrs
+        observed, asymptotic, limit, seen, distance = convergence(training["loss_on_cells"][...], order)
+        verdict = "unknown" if said["depth_samples"] < 32 or seen < 0.1 <= distance else "yes" if distance < 0.1 else "no"
+        np.testing.assert_allclose((said["depth_order"], said["depth_limit"]), (observed, limit), rtol=1e-9)
         self.assertEqual((said["depth_asymptotic"], said["depth_converged"]), ("yes" if asymptotic else "no", verdict))
         words = {"yes": ": converged", "no": ": not converged", "unknown": ": not known to be converged"}
         self.assertIn(words[verdict] + " in depth", said["depth_report"])

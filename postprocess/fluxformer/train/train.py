@@ -19,7 +19,7 @@ def kind_of(run: Run) -> str:
         return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
     if run.settings.get("distill.teacher"):
         return "distilled"
-    if run.settings.get("train.cells") or march_of(run.settings) != LAYER_MAP:
+    if "," in str(run.settings.get("train.cells", "")) or march_of(run.settings) != LAYER_MAP:  # of several numbers of cells
         return "converged"
     return "independent" if run.settings.get("depth.norm") == "none" else "normed"
 
