@@ -1,55 +1,109 @@
 #!/usr/bin/env python3
-"""Generates the tables of docs/output-format.md and postprocess/fluxformer/experiments.json from `fluxformer --describe=json`.
+"""Generates what the documents say of keys and files, and postprocess/fluxformer/experiments.json, from `fluxformer --describe=json`:
+docs/reference/keys.md, the tables of docs/reference/output-format.md and those of keys in docs/guide/.
 
     docs/describe.py PROGRAM [--check]
 
 With --check nothing is written; exit status 1 if a file differs from what the program describes. Standard library only.
 """
 
+import glob
 import json
 import os
+import re
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE, EXPERIMENTS = os.path.join("docs", "output-format.md"), os.path.join("postprocess", "fluxformer", "experiments.json")
-BEGIN, END = "<!-- from here: docs/describe.py -->\n", "<!-- to here -->\n"
+GUIDE, REFERENCE = os.path.join("docs", "guide"), os.path.join("docs", "reference")
+EXPERIMENTS = os.path.join("postprocess", "fluxformer", "experiments.json")
+END = "<!-- end -->"
 
 
 def description(program):
     return json.loads(subprocess.run([program, "--describe=json"], check=True, capture_output=True, text=True).stdout)
 
 
-def group(experiment):
-    """The group of its measures: that of its name or, where studies share one, that of its family."""
-    own, shared = (f"/analysis/{experiment[key]}" for key in ("name", "family"))
-    return own if any(one["path"].startswith(own + "/") for one in experiment["variables"]) else shared
+def table(heading, rows):
+    """A table in Markdown."""
+    lines = [heading, ["---"] * len(heading), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def tables(described):
-    """One table for each set of experiments whose files hold the same names."""
-    names = {}  # (path, axes, unit, meaning): experiments
+def filled(page, marker, make):
+    """A page whose blocks, from `<!-- marker: NAMES -->` to `<!-- end -->`, are made anew: make(NAMES)."""
+    return re.sub(rf"(<!-- {marker}(?:: ([^>]*?))? -->\n).*?({END})", lambda found: found[1] + make(found[2]) + found[3], page, flags=re.DOTALL)
+
+
+def value(key):
+    """The default of a key with its unit."""
+    default = key["default"]
+    text = ", ".join(map(str, default)) if isinstance(default, list) else str(default).lower() if isinstance(default, bool) else str(default)
+    return (f"`{text}`" + (f" {key['unit']}" if key.get("unit") else "")) if text else ""
+
+
+def meaning(key):
+    """What a key says, with its choices."""
+    choices = key.get("choices")
+    return key["sentence"] + (f". One of {', '.join(f'`{one}`' for one in choices)}" if choices else "")
+
+
+def keys_by_section(described):
+    """{section: {(key, default, meaning): experiments}} in the order of the program."""
+    found = {}
+    for experiment in described["experiments"]:
+        for key in experiment["keys"]:
+            rows = found.setdefault(key["name"].partition(".")[0], {})
+            rows.setdefault((f"`{key['name']}`", value(key), meaning(key)), []).append(experiment["name"])
+    return found
+
+
+def owners(rows):
+    """All experiments that have a key of a section."""
+    return list(dict.fromkeys(name for names in rows.values() for name in names))
+
+
+def keys_page(described):
+    """docs/reference/keys.md."""
+    parts = ["# Keys\n\nAll keys of all experiments, with default and unit, by section of a deck. `fluxformer EXPERIMENT --help` lists those of one experiment. "
+             "Written by `docs/describe.py` from the program's own description.\n"]
+    for section, rows in keys_by_section(described).items():
+        everyone = owners(rows)
+        parts.append(f"## {section}\n\nOf {', '.join(f'`{name}`' for name in everyone)}.\n")
+        parts.append(table(["key", "default", "meaning", "only of"],
+                           [[*row, "" if names == everyone else ", ".join(f"`{name}`" for name in names)] for row, names in rows.items()]))
+    return "\n".join(parts)
+
+
+def keys_table(described, sections):
+    """Keys of these sections, for a page of the guide."""
+    found = keys_by_section(described)
+    if unknown := [name for name in sections if name not in found]:
+        sys.exit(f"there is no section of keys {', '.join(unknown)}")
+    return table(["key", "default", "meaning"], [row for name in sections for row in found[name]])
+
+
+def variables(described):
+    """{(path, axes, unit, meaning): experiments}."""
+    found = {}
     for experiment in described["experiments"]:
         for one in experiment["variables"]:
-            path = one["path"]
-            shared = path.replace(group(experiment), "/analysis/<experiment>")
-            names.setdefault((shared, path, ", ".join(one["axes"]), one["unit"], one["meaning"]), []).append(experiment["name"])
-    merged = {}  # names that differ only by the experiment are merged
-    for (shared, path, axes, unit, meaning), experiments in names.items():
-        key = (shared, axes, unit, meaning)
-        paths, owners = merged.setdefault(key, ([], []))
-        paths.append(path)
-        owners += experiments
-    groups = {}
-    for (shared, axes, unit, meaning), (paths, owners) in merged.items():
-        groups.setdefault(tuple(owners), []).append((paths[0] if len(set(paths)) == 1 else shared, axes, unit, meaning))
-    everybody = tuple(one["name"] for one in described["experiments"])
-    lines = []
-    for owners in sorted(groups, key=lambda group: (-len(group), [everybody.index(name) for name in group])):
-        title = "All files" if set(owners) == set(everybody) else ", ".join(f"`{name}`" for name in owners)
-        lines += ["", f"### {title}", "", "| name | dimensions | unit | meaning |", "| --- | --- | --- | --- |"]
-        lines += ["| {} | {} | {} | {} |".format(f"`{path}`", axes, unit, meaning.replace("|", "\\|")) for path, axes, unit, meaning in groups[owners]]
-    return "\n".join(lines[1:]) + "\n"
+            found.setdefault((f"`{one['path']}`", ", ".join(one["axes"]), one["unit"], one["meaning"]), []).append(experiment["name"])
+    return found
+
+
+def names_of_files(described):
+    """A table of names for every file, one for the weights, and one for each experiment."""
+    found = variables(described)
+    everybody = [one["name"] for one in described["experiments"]]
+    of_all = [row for row, names in found.items() if names == everybody]
+    model = [row for row, names in found.items() if names not in ([name] for name in everybody) and row[0].startswith("`/model")]
+    parts = [("In every file", "", of_all), ("Weights", "In files of `evolve` and `train`, and in model files.", model)]
+    for one in described["experiments"]:
+        rows = [row for row, names in found.items() if one["name"] in names and row not in of_all and row not in model]
+        parts.append((f"`{one['name']}`", f"This experiment {one['sentence']}.", rows))
+    heading = ["name", "dimensions", "unit", "meaning"]
+    return "\n".join(f"### {title}\n\n" + (f"{sentence}\n\n" if sentence else "") + table(heading, rows) for title, sentence, rows in parts)
 
 
 def experiments(described):
@@ -64,27 +118,28 @@ def experiments(described):
     return "[\n" + ",\n".join(entries) + "\n]\n"
 
 
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
 def main():
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
         sys.exit(__doc__)
     described = description(sys.argv[1])
-    with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
-        page = file.read()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    wanted = {PAGE: page[:begin] + tables(described) + page[end:], EXPERIMENTS: experiments(described)}
+    wanted = {os.path.join(REFERENCE, "keys.md"): keys_page(described), EXPERIMENTS: experiments(described)}
+    output = os.path.join(REFERENCE, "output-format.md")
+    wanted[output] = filled(read(output), "names", lambda _: names_of_files(described))
+    for path in sorted(glob.glob(os.path.join(ROOT, GUIDE, "*.md"))):
+        name = os.path.relpath(path, ROOT)
+        wanted[name] = filled(read(name), "keys", lambda sections: keys_table(described, sections.split()))
     different = []
     for name, text in wanted.items():
-        path = os.path.join(ROOT, name)
-        try:
-            with open(path, encoding="utf-8") as file:
-                there = file.read()
-        except FileNotFoundError:
-            there = None
-        if there == text:
+        if os.path.exists(os.path.join(ROOT, name)) and read(name) == text:
             continue
         different.append(name)
         if not sys.argv[2:]:
-            with open(path, "w", encoding="utf-8") as file:
+            with open(os.path.join(ROOT, name), "w", encoding="utf-8") as file:
                 file.write(text)
     for name in different:
         print(f"{name}: {'differs from what the program describes; run docs/describe.py' if sys.argv[2:] else 'written'}")

@@ -27,7 +27,7 @@ FLUXFORMER_PYTHON=${FLUXFORMER_PYTHON:-/usr/bin/python3}
 # One core per rank: attention and matrix products are parallelised by MPI, not by threads.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1} OPENBLAS_NUM_THREADS=1
 
-# --- Examples: the lines to change. docs/running-on-a-cluster.md says more of libraries, file systems and networks.
+# --- Examples: the lines to change. docs/guide/cluster.md says more of libraries, file systems and networks.
 #
 # Debian machine or workstation with SLURM; the program built here, or of the package fluxformer:
 #   site_options=(--partition=debug)

@@ -1,4 +1,4 @@
-"""The only reader of Fluxformer's output files (docs/output-format.md).
+"""The only reader of Fluxformer's output files (docs/reference/output-format.md).
 
     with Run("out/evolve.h5") as run:
         run.attributes["git_revision"], run.settings["equation.c"]

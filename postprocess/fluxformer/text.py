@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
 def one_line(text: str) -> str:
     """The text on one line, with a space for each run of what is not printable (line ends, bytes of a name that are no UTF-8)."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as text: "a, b and c"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def seed_list(seeds: list[int]) -> str:

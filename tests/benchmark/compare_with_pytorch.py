@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the same network in this program and in PyTorch, one thread each: GELU, pre-norm but for BERT.
 
-    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT]
+    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT] [--json FILE]
 
 forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
           ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
@@ -195,6 +195,7 @@ def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
     rate, peak = statistics.median(rates), statistics.median(peaks)
     print(f"{label:22} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
           f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
+    return {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs), "ratio": ratio, "share": rate / peak}
 
 
 def main():
@@ -202,31 +203,38 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", choices=("forward", "training", "depth", "line", "bert"))
+    parser.add_argument("--json", metavar="FILE", help="write the rows, for docs/numbers.py")
     options = parser.parse_args()
+    rows = []
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
     print(f"{'':22} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
     if options.only in (None, "bert"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(BASE, dtype, norm_first=False)
-            compare(f"bert {name}", options.binary, f"bert_base/{name}", name, lambda: forward_time(net, x), options.rounds)
+            rows.append(compare(f"bert {name}", options.binary, f"bert_base/{name}", name, lambda: forward_time(net, x), options.rounds))
     if options.only in (None, "forward"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(SMALL, dtype)
-            compare(f"forward {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x),
-                    options.rounds)
+            rows.append(compare(f"forward {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x), options.rounds))
     if options.only in (None, "training"):
         for name, size in (("small", SMALL), ("large", LARGE)):
             for kind, peak, dtype in (("float", "float", torch.float32), ("mixed", "float", torch.float32), ("double", "double", torch.float64)):
-                compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", peak,
-                        lambda: training_time(size, dtype), options.rounds)
+                rows.append(compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", peak,
+                                    lambda: training_time(size, dtype), options.rounds))
     for kind, dtype in (("double", torch.float64), ("float", torch.float32)):
         if options.only in (None, "depth"):
             for kept in ("", "_tapes"):
-                compare(f"depth {kind}{kept}", options.binary, f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype),
-                        options.rounds)
+                rows.append(compare(f"depth {kind}{kept}", options.binary, f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype), options.rounds))
         if options.only in (None, "line"):
-            compare(f"line {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds)
+            rows.append(compare(f"line {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
+    if options.json:
+        revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True, text=True).stdout.strip()
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            processor = next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
+        with open(options.json, "w", encoding="utf-8") as stream:
+            json.dump({"machine": f"One thread of {processor}; PyTorch {torch.__version__}", "revision": revision, "rows": rows}, stream, indent=1)
+            stream.write("\n")
 
 
 if __name__ == "__main__":

@@ -4,18 +4,34 @@
 import glob
 import os
 import re
+import subprocess
+import sys
 import unittest
 
 from described import description
 from program import ROOT
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
-             *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "*.md")))]
+             *sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True))]
 
 
 def read(name):
     with open(os.path.join(ROOT, name), encoding="utf-8") as file:
         return file.read()
+
+
+def anchors(name):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", read(name), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def prose(page):
+    """A page without generated blocks, code, links and lines of provenance."""
+    page = re.sub(r"<!-- \w+(?:: [^>]*)? -->.*?<!-- end -->", "", page, flags=re.DOTALL)
+    page = re.sub(r"```.*?```|^    .*$", "", page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"`[^`]*`|!?\[[^\]]*\]\([^)]*\)", "", page)
+    return re.sub(r"arXiv (?:\d{4}\.\d{5}|[\w/.-]+/\d+)|20 Newsgroups|^Provenance:.*?(?=\n\n|\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
 
 
 class DocumentsTest(unittest.TestCase):
@@ -36,9 +52,12 @@ class DocumentsTest(unittest.TestCase):
     def test_links_and_paths_exist(self):
         for name in DOCUMENTS:
             folder = os.path.dirname(os.path.join(ROOT, name))
-            for link in re.findall(r"\]\(([^)#]+)[^)]*\)", read(name)):
+            for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", read(name)):
                 if "." in link and not link.startswith("http"):  # others are formulas, A[u](x)
                     self.assertTrue(os.path.exists(os.path.join(folder, link)), f"{name}: {link}")
+                if anchor and (not link or link.endswith(".md")):
+                    page = os.path.normpath(os.path.join(os.path.dirname(name), link)) if link else name
+                    self.assertIn(anchor, anchors(page), f"{name}: {link}")
             for path in re.findall(r"`((?:docs|input|src|tests|jobscripts|postprocess|drivers|solvers)/[\w./-]*)`", read(name)):
                 self.assertTrue(os.path.exists(os.path.join(ROOT, path)), f"{name}: {path}")
 
@@ -71,6 +90,29 @@ class DocumentsTest(unittest.TestCase):
         for name in named:
             pattern = rf"\b(?:enum )?(?:class|struct) {name}\b" if name[0].isupper() else rf"\b{name}\("
             self.assertTrue(re.search(pattern, declared), f"{name} is in no header")
+
+    def test_numbers_of_results_come_from_result_files(self):
+        end = subprocess.run([sys.executable, os.path.join(ROOT, "docs", "numbers.py"), "--check"], capture_output=True, text=True, check=False)
+        self.assertEqual((end.returncode, end.stdout, end.stderr), (0, "", ""))
+        pages = [name for name in DOCUMENTS if os.path.dirname(name) == os.path.join("docs", "results")]
+        self.assertTrue(pages)
+        for name in (*pages, os.path.join("docs", "results.md"), os.path.join("docs", "performance.md")):
+            self.assertEqual(re.findall(r"[^\n]*(?:\d[.,]\d|\d ?%|±|× ?\d|\b\d{3,})[^\n]*", prose(read(name))), [], f"{name}: numbers that no file gives")
+
+    def test_errors_of_the_front_page_are_below_bounds_that_their_tests_assert(self):
+        rows = re.findall(r"^\| [^|]* \| (\S+) \| (\S+) \| `mpi\.(\w+)` \|$", read("README.md"), re.MULTILINE)
+        self.assertEqual(len(rows), 4)
+        for error, bound, name in rows:
+            self.assertLess(float(error), float(bound), name)
+            self.assertIn(bound, read(os.path.join("tests", "mpi", name + ".cpp")), name)
+
+    def test_pages_of_the_guide_have_the_same_parts(self):
+        for family in ("evolve", "train", "compare", "depth", "hessian", "identifiability", "paths"):
+            page = read(os.path.join("docs", "guide", family + ".md"))
+            headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
+            self.assertEqual(headings[:4] + headings[-2:], ["What you get", "One command", "Keys", "How to read it", "Limits", "Cost"], family)
+            for part in (r"!\[[^\]]{20,}\]\(\.\./figures/", r"<!-- keys: [^>]+ -->\n\| key \|"):
+                self.assertRegex(page, part, family)
 
 
 if __name__ == "__main__":

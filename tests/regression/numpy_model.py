@@ -1,4 +1,4 @@
-"""A Transformer in numpy, from nothing but a model file (docs/output-format.md, /model): embedding, layers, heads.
+"""A Transformer in numpy, from nothing but a model file (docs/reference/output-format.md, /model): embedding, layers, heads.
 
 published_models_test.py holds it to PyTorch. Tokens are ids [sample, token] with segments, or features [sample, token, number];
 `lengths` says how many tokens of a sample are real (the others have meaningless states)."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/output-format.md and postprocess/fluxformer/experiments.json match the program's description. Files of every experiment are
+"""docs/reference, the keys of docs/guide and postprocess/fluxformer/experiments.json match the program's description. Files of every experiment are
 compared with it in the tests of that experiment (described.undescribed)."""
 
 import json

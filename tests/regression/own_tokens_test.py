@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`fluxformer tokens` and fluxformer.tokens: texts, arrays and images of one's own become the token file that docs/output-format.md
+"""`fluxformer tokens` and fluxformer.tokens: texts, arrays and images of one's own become the token file that docs/reference/output-format.md
 describes, and what does not hold together is refused by name."""
 
 import os

@@ -235,7 +235,7 @@ class ClaimFiles(HessianTest):
 
 class Names(HessianTest):
     def test_claims_ask_for_what_the_program_writes(self):
-        with open(os.path.join(ROOT, "docs", "output-format.md"), encoding="utf-8") as stream:
+        with open(os.path.join(ROOT, "docs", "reference", "output-format.md"), encoding="utf-8") as stream:
             documented = set(re.findall(r"^\| `/analysis/hessian/<model>/([a-z_]+)`", stream.read(), re.MULTILINE))
         for one in claims.read_claims(CLAIMS)[1]:
             self.assertLessEqual(set(one.quantity), documented, one.id)

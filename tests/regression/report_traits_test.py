@@ -70,7 +70,7 @@ class TraitFiles(TraitsTest):
         self.refused("needs 'at'", self.HEAD + self.ENTRY.replace("attention", "hessian_blocks"))
 
     def test_the_file_asks_for_what_the_program_writes(self):
-        with open(os.path.join(ROOT, "docs", "output-format.md"), encoding="utf-8") as stream:
+        with open(os.path.join(ROOT, "docs", "reference", "output-format.md"), encoding="utf-8") as stream:
             text = stream.read()
         found = read_traits(TRAITS)
         self.assertEqual(tuple(one.name for one in found.traits), NAMES)

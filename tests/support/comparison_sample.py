@@ -1,4 +1,4 @@
-"""Small made-up files of the comparison experiments, with the names that the program writes (docs/output-format.md)."""
+"""Small made-up files of the comparison experiments, with the names that the program writes (docs/reference/output-format.md)."""
 
 import h5py
 import numpy as np

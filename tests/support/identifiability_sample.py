@@ -1,4 +1,4 @@
-"""Small made-up files of `identifiability`, with the names and axes that the program writes (docs/output-format.md), and tests on them.
+"""Small made-up files of `identifiability`, with the names and axes that the program writes (docs/reference/output-format.md), and tests on them.
 
 Ends with status 77 as claim_sample.py says.
 """

@@ -1,4 +1,4 @@
-"""Small made-up files of attention paths and pruning, with the names that the program writes (docs/output-format.md), as far as claims
+"""Small made-up files of attention paths and pruning, with the names that the program writes (docs/reference/output-format.md), as far as claims
 (input/paper/paths/claims.toml) ask for them.
 """
 

@@ -1,4 +1,4 @@
-"""Small made-up scaling files, as `fluxformer scaling` writes them (docs/output-format.md)."""
+"""Small made-up scaling files, as `fluxformer scaling` writes them (docs/reference/output-format.md)."""
 
 import h5py
 import numpy as np

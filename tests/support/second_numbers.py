@@ -1,6 +1,6 @@
 """The numbers of claims, once more: from the HDF5 files to one number per seed and its jackknife over test samples, with plain numpy.
 
-Written from docs/output-format.md and the heads of the files of claims, without the code of the report, so that a mistake there is seen.
+Written from docs/reference/output-format.md and the heads of the files of claims, without the code of the report, so that a mistake there is seen.
 """
 
 from configparser import ConfigParser

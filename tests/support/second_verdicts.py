@@ -1,6 +1,6 @@
 """The verdicts on claims, once more: Student's t with s^2/n + V, Holm, two one-sided tests, values, counts, estimators, in plain scipy.
 
-Written from docs/user-guide.md (Verdicts), without the code of the report, so that a mistake there is seen.
+Written from docs/guide/verdicts.md, without the code of the report, so that a mistake there is seen.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Small made-up training files, as `fluxformer train` writes them (docs/output-format.md)."""
+"""Small made-up training files, as `fluxformer train` writes them (docs/reference/output-format.md)."""
 
 import h5py
 import numpy as np

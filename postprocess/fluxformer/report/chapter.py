@@ -30,6 +30,8 @@ class Chapter:
     ----------
     anchor : str
         Name of the chapter in links.
+    alpha : float
+        Probability of a false verdict among the claims about one kind of model; 0 without claims.
     weighed : list of tuple
         Each claim with its findings.
     models : list of tuple
@@ -41,6 +43,7 @@ class Chapter:
     def __init__(self, place: int, study: Study, rule: Rule | None, claims: list[Claim]) -> None:
         self.anchor = f"data{place}"
         self.study = study
+        self.alpha = rule.alpha if rule else 0.0
         self.weighed: Weighed = weigh(claims, study, rule) if rule else []
         self.models: list[tuple[Value, ...]] = model_rows(study)
         self.sections: list[tuple[Section, list[Drawing], Rows]] = []
@@ -56,6 +59,12 @@ class Chapter:
         return len(self.models) > 1
 
     @property
+    def preliminary(self) -> bool:
+        """True if there are findings and all of them have too few seeds: the page says so once."""
+        found = [one for _, findings in self.weighed for one in findings]
+        return bool(found) and all(one.preliminary for one in found)
+
+    @property
     def kinds(self) -> list[str]:
         """The models of MODELS that any comparison of this data set has."""
         return [name for name in MODELS if any(name in comparison.models for comparison in self.study.comparisons.values())]
@@ -69,5 +78,5 @@ def tally(chapters: list[Chapter]) -> str:
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
     preliminary = sum(one.preliminary for one in found)
-    return (f"Of {len(verdicts)} findings{about}: {counts}."
-            + (f" {'All' if preliminary == len(found) else preliminary} of them are preliminary: too few seeds." if preliminary else ""))
+    some = f" {preliminary} of them are preliminary: too few seeds." if 0 < preliminary < len(found) else ""
+    return f"Of {len(verdicts)} findings{about}: {counts}.{some}"

@@ -6,8 +6,9 @@ FILE.h5 are outputs of train, evolve, the comparisons, identifiability, pruning 
 them as there are, of one data set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
 together, and beside each stand the runs it rests on, with their decks and wall times. --traits adds "Everything at once": which models differ
 in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed),
-FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/claims.png (claims_1.png, ... for several
-data sets), and with traits FOLDER/together.png. FOLDER is that of the first file unless it is given.
+FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/findings.json (verdicts, effects, intervals and
+the runs behind them) and FOLDER/claims.png (claims_1.png, ... for several data sets), and with traits FOLDER/together.png. FOLDER is that of the
+first file unless it is given.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import contextlib
 import os
 import sys
 
-from fluxformer.report import page, paper, tables, together_figure
+from fluxformer.report import findings, page, paper, tables, together_figure
 from fluxformer.report.chapter import SECTIONS, Chapter
 from fluxformer.report.claims import read_all
 from fluxformer.report.data import open_run, studies
@@ -50,6 +51,9 @@ def main(arguments: list[str]) -> None:
         page.write(paths[0], chapters, rule, runs, everything)
         paper.write(paths[1], chapters, rule, runs, everything)
         tables.write(paths[2], chapters)
+        if rule:
+            paths.append(os.path.join(folder, "findings.json"))
+            findings.write(paths[-1], chapters, rule)
         pictures = write_pictures(folder, chapters)
         if together:
             pictures.append(write(together_figure.draw(together), os.path.join(folder, "together")))

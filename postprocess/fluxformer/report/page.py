@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from fluxformer.io import Run
 from fluxformer.judging import Verdict
-from fluxformer.report import together_text
+from fluxformer.report import answers, together_text
 from fluxformer.report.chapter import Chapter, tally
 from fluxformer.report.claims import Rule
 from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS
@@ -29,7 +29,7 @@ _TEMPLATES.filters["finding"] = lambda name, findings: finding_of(findings, name
 _TEMPLATES.globals |= {
     "TITLE": TITLE, "CLASSES": CLASSES, "MARKS": MARKS, "MODELS": MODELS, "KINDS": {**COUPLINGS, **CONTROLS}, "DETAILS": DETAILS, "TRAINING": TRAINING,
     "tally": tally, "label": label, "columns_of": columns_of, "in_short": in_short, "detail_rows": detail_rows, "rule_in_words": rule_in_words,
-    "behind": behind, "trainings_behind": trainings_behind, "origins": origins, "together_text": together_text,
+    "answers": answers.answers, "colour": answers.colour, "behind": behind, "trainings_behind": trainings_behind, "origins": origins, "together_text": together_text,
     "svg": lambda drawing: Markup(as_svg(drawing))}
 
 

@@ -1,4 +1,4 @@
-"""The verdicts on all claims about one data set, in the words and by the rule of docs/user-guide.md (Verdicts).
+"""The verdicts on all claims about one data set, in the words and by the rule of docs/guide/verdicts.md.
 
 The claims about one kind of model on one data set are judged together: Holm's procedure keeps the probability of any false verdict
 among them below alpha.

@@ -43,8 +43,7 @@ def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> 
     low, high = interval
     with_interval = math.isfinite(low) and not effect.deterministic
     if claim.ratio:
-        mean, *ends = (_factor(claim, one) for one in (effect.mean, low, high))
-        shown = [mean, *(sorted(ends) if with_interval else ())]
+        shown = list(factors(claim, effect.mean, low, high)) if with_interval else [_factor(claim, effect.mean)]
         digits = 2
         while digits < 7 and any((float(f"{one:.{digits}g}") > 1, float(f"{one:.{digits}g}") < 1) != (one > 1, one < 1) for one in shown):
             digits += 1  # on which side of 1 it is can be seen
@@ -57,6 +56,12 @@ def effect_text(claim: Claim, effect: Effect, interval: tuple[float, float]) -> 
     text = lambda value: f"{value:.{digits}f}".replace("-", "−")  # noqa: E731
     sign = "+" if claim.test in ("larger", "smaller") and effect.mean > 0 else ""
     return sign + text(effect.mean) + (f" [{text(low)}, {text(high)}]" if with_interval else "")
+
+
+def factors(claim: Claim, effect: float, low: float, high: float) -> tuple[float, float, float]:
+    """Effect and interval of a ratio as factors, measured over reference."""
+    ends = sorted((_factor(claim, low), _factor(claim, high)))
+    return _factor(claim, effect), ends[0], ends[1]
 
 
 def _factor(claim: Claim, effect: float) -> float:

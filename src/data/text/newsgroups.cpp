@@ -42,7 +42,7 @@ std::string cache_in(const fs::path& directory) {
     for (const char* name : {"20news-bydate_py3.pkz", "20news-bydate.pkz"}) {
       if (fs::exists(folder / name, ignored))
         return "; " + (folder / name).string() +
-               " is the cache of scikit-learn, which is not read: four lines of Python in docs/user-guide.md "
+               " is the cache of scikit-learn, which is not read: four lines of Python in docs/guide/data.md "
                "(\"Folders of data sets\") unpack these folders from it";
     }
   }

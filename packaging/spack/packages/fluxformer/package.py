@@ -38,7 +38,7 @@ class Fluxformer(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("git", type="build")
-    depends_on("openmpi@4.1:5")  # other MPIs: docs/running-on-a-cluster.md
+    depends_on("openmpi@4.1:5")  # other MPIs: docs/guide/cluster.md
     depends_on("petsc@3.18:3.22 +mpi+double~complex~int64")
     depends_on("slepc@3.18:3.22")
     depends_on("netlib-scalapack")

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Fills the numbers of README.md, docs/results/*.md and docs/performance.md from result files, so that no page types them.
+
+    docs/numbers.py [--check]
+    docs/numbers.py --reached build/Testing/Temporary/LastTest.log       takes the errors that tests reached from the log of ctest
+
+Blocks from `<!-- NAME: ARGUMENTS -->` to `<!-- end -->` are made anew:
+
+    claims: EXPERIMENT ...  verdicts, effects and intervals of the claims about these experiments, a table for each data set in
+                            docs/results/data/*.json (each the findings.json of a report)
+    models: NAME            the models of docs/results/data/NAME.json
+    reached                 the errors of docs/results/data/reached.json
+    benchmarks              docs/results/data/benchmarks.json, which tests/benchmark/compare_with_pytorch.py --json writes
+
+With --check nothing is written; exit status 1 if a page differs from its result files. Standard library only.
+"""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+from describe import ROOT, filled, read, table
+
+DATA = os.path.join("docs", "results", "data")
+MADE_ALIKE = ("PDE, distilled", "PDE, inherited")  # resemble the Transformer by construction: no claim is about them
+
+CLAIMS = (  # of README.md: what is true, the test that shows it, the bound that it asserts, and which of its errors that bound is for
+    ("at Courant number 1 the scheme is the Transformer, from any initial state, on any ranks", "mpi.transformer_is_the_cfl_one_scheme", "1e-13", ".*"),
+    ("the Transformer is PyTorch's: hidden states and attention", "mpi.transformer_matches_pytorch", "1e-12", "march|evolve|attention"),
+    ("gradients are those of the scheme: ⟨Jv, w⟩ = ⟨v, Jᵀw⟩ for every term", "mpi.term_conformance", "1e-12", "<Jv, w> - <v, J'w>"),
+    ("any number of ranks gives the same solution", "mpi.ranks_do_not_matter", "1e-12", "(?!.*(arkimex|precision|tolerance)).*"))
+
+
+def results():
+    """{name: findings} of all result files."""
+    paths = sorted(glob.glob(os.path.join(ROOT, DATA, "*.json")))
+    found = {os.path.splitext(os.path.basename(path))[0]: json.loads(read(os.path.relpath(path, ROOT))) for path in paths}
+    return {name: one for name, one in found.items() if "studies" in one}
+
+
+def provenance(runs, file):
+    """One line: the result file, the revisions, and the time that its runs took."""
+    revisions = ", ".join(f"`{one}`" for one in dict.fromkeys(run["revision"][:8] for run in runs))
+    minutes = sum(run["seconds"] for run in runs) / 60
+    return f"From [{file}.json](data/{file}.json); revision {revisions}; {minutes:.0f} minutes of wall time in {len(runs)} runs.\n"
+
+
+def claims(experiments):
+    """A table for each data set, with a row for each claim and model."""
+    parts = []
+    for file, one in results().items():
+        about = {name for name, claim in one["claims"].items() if claim["experiment"] in experiments.split()}
+        for study in one["studies"]:
+            rows, last = [], ""
+            for found in study["findings"]:
+                if found["claim"] in about and found["model"] not in MADE_ALIKE:
+                    effect, *beside = found["shown"]
+                    sentence = one["claims"][found["claim"]]["sentence"]
+                    rows.append(["" if sentence == last else sentence, found["model"], f"**{found['verdict']}**", effect, "; ".join(beside)])
+                    last = sentence
+            if rows:
+                seeds = max(found["seeds"][1] for found in study["findings"])
+                parts.append(f"\n**{study['data']}**, {seeds} seeds{', preliminary' if study['preliminary'] else ''}\n\n"
+                             + table(["claim", "model", "verdict", "effect [interval]", "numbers"], rows) + "\n" + provenance(study["runs"], file))
+    return "".join(parts) + "\n" if parts else "\nNot rebuilt yet: see the log below.\n\n"
+
+
+def models(name):
+    """The models of a result file, by data set."""
+    parts = []
+    for study in results()[name]["studies"]:
+        heading = list(study["models"][0]) if study["models"] else []
+        if heading:
+            parts.append(f"\n**{study['data']}**\n\n" + table(heading, [[row[one] for one in heading] for row in study["models"]]))
+    return "".join(parts) + "\n"
+
+
+def collect(log):
+    """Writes reached.json: the largest error of each kind that each test reached, over all ranks, with its revision."""
+    found = {}
+    for name, output in re.findall(r"^\d+/\d+ Testing: (\S+?)(?:\.np\d+)?\n(.*?)^<end of output>", read(log), re.MULTILINE | re.DOTALL):
+        for what, number in re.findall(r"^reached (.+): (\S+)$", output, re.MULTILINE):
+            kinds = found.setdefault(name, {})
+            kinds[what] = max(kinds.get(what, 0), float(number))
+    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    with open(os.path.join(ROOT, DATA, "reached.json"), "w", encoding="utf-8") as file:
+        json.dump({"revision": revision, "tests": {name: found[name] for name in sorted(found)}}, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def reached(_):
+    """The claims of README.md with the largest error that their tests reached."""
+    tests = json.loads(read(os.path.join(DATA, "reached.json")))["tests"]
+    rows = [[words, f"{max(value for what, value in tests[name].items() if re.fullmatch(kinds, what)):.0e}", bound, f"`{name}`"]
+            for words, name, bound, kinds in CLAIMS]
+    return "\n" + table(["claim", "largest error reached", "bound", "`ctest --test-dir build -V -R`"], rows) + "\n"
+
+
+def benchmarks(_):
+    """Times against PyTorch, and the share of the peak."""
+    found = json.loads(read(os.path.join(DATA, "benchmarks.json")))
+    rows = [[one["what"], f"{one['ours']:.3g} ms", f"{one['pytorch']:.3g} ms", f"{one['ratio']:.2f}", f"{one['share']:.2f}"] for one in found["rows"]]
+    return "\n" + table(["what", "Fluxformer", "PyTorch", "ratio", "share of the peak"], rows) + f"\n{found['machine']}; revision `{found['revision'][:8]}`.\n\n"
+
+
+def main():
+    if sys.argv[1:2] == ["--reached"] and len(sys.argv) == 3:
+        collect(sys.argv[2])
+    elif sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    check = sys.argv[1:] == ["--check"]
+    different = []
+    for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md"))), os.path.join(ROOT, "docs", "performance.md")]:
+        name = os.path.relpath(path, ROOT)
+        page = read(name)
+        wanted = page
+        for marker, make in (("claims", claims), ("models", models), ("reached", reached), ("benchmarks", benchmarks)):
+            wanted = filled(wanted, marker, make)
+        if wanted != page:
+            different.append(name)
+            if not check:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(wanted)
+    for name in different:
+        print(f"{name}: {'differs from its result files; run docs/numbers.py' if check else 'written'}")
+    return 1 if different and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
