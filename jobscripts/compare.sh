@@ -12,7 +12,7 @@
 #       checkpoint; with more seeds only these are trained and compared, in files of their own (NAME_seeds_4_5.h5), which the report
 #       takes together. In a SLURM job the ranks are its tasks. --list says of each stage what is finished and runs nothing, --validate
 #       has the program check what is not (jobscripts/study.sh, which makes jobs of the stages).
-# Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf, OUT/tables.md, OUT/claims*.png, OUT/together.png.
+# Writes: OUT/*.h5, OUT/*.log (output of the programs), OUT/report.html, OUT/report.pdf, OUT/tables.md, OUT/findings.json, OUT/claims*.png, OUT/together.png.
 set -euo pipefail
 shopt -s extglob
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."

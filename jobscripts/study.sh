@@ -13,7 +13,7 @@
 #       comparison (compare.sh) so are the trainings of each seed and each experiment. What is wrong is said before anything runs. A row is
 #       finished if its result is complete, of the same deck and settings, and no older than those it needs.
 # Writes: OUT/NAME/result.h5, of a comparison what compare.sh writes in OUT/NAME; logs OUT/NAME.log or, of jobs, OUT/NAME-JOB.log; OUT/jobs;
-#       OUT/report.html, OUT/report.pdf, OUT/tables.md, OUT/claims*.png, OUT/together.png, all in OUT/report.part until they are complete.
+#       OUT/report.html, OUT/report.pdf, OUT/tables.md, OUT/findings.json, OUT/claims*.png, OUT/together.png, all in OUT/report.part until they are complete.
 set -euo pipefail
 shopt -s extglob
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
