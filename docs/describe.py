@@ -68,11 +68,17 @@ def keys_page(described):
     parts = ["# Keys\n\nAll keys of all experiments, with default and unit, by section of a deck. `fluxformer EXPERIMENT --help` lists those of one experiment. "
              "Written by `docs/describe.py` from the program's own description.\n"]
     for section, rows in keys_by_section(described).items():
-        everyone = owners(rows)
-        parts.append(f"## {section}\n\nOf {', '.join(f'`{name}`' for name in everyone)}.\n")
-        parts.append(table(["key", "default", "meaning", "only of"],
-                           [[*row, "" if names == everyone else ", ".join(f"`{name}`" for name in names)] for row, names in rows.items()]))
+        parts.append(f"## {section}\n\nOf {', '.join(f'`{name}`' for name in owners(rows))}.\n")
+        parts.append(table_of_keys(rows))
     return "\n".join(parts)
+
+
+def table_of_keys(rows):
+    """A table of the keys of a section; with a column for those that not all of its experiments have, if there are such."""
+    everyone = owners(rows)
+    lines = [[*row, "" if names == everyone else ", ".join(f"`{name}`" for name in names)] for row, names in rows.items()]
+    heading = ["key", "default", "meaning", "only of"]
+    return table(heading, lines) if any(line[3] for line in lines) else table(heading[:3], [line[:3] for line in lines])
 
 
 def keys_table(described, sections):
@@ -80,7 +86,7 @@ def keys_table(described, sections):
     found = keys_by_section(described)
     if unknown := [name for name in sections if name not in found]:
         sys.exit(f"there is no section of keys {', '.join(unknown)}")
-    return table(["key", "default", "meaning"], [row for name in sections for row in found[name]])
+    return "\n".join(table_of_keys(found[name]) for name in sections)
 
 
 def variables(described):

@@ -22,7 +22,8 @@ import re
 import subprocess
 import sys
 
-from describe import ROOT, filled, read, table
+sys.dont_write_bytecode = True
+from describe import ROOT, filled, read, table  # noqa: E402 (without a folder of byte code beside the pages)
 
 DATA = os.path.join("docs", "results", "data")
 MADE_ALIKE = ("PDE, distilled", "PDE, inherited")  # resemble the Transformer by construction: no claim is about them

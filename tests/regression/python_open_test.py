@@ -105,8 +105,8 @@ class Open(CompareTest):
             self.assertRegex(rate.axes.get_xlabel(), r"\[layer\]$")
             self.assertRegex(rate.axes.get_ylabel(), r"\[1/time\]$")
 
-    def test_the_script_of_the_user_guide_runs(self):
-        with open(os.path.join(ROOT, "docs", "user-guide.md"), encoding="utf-8") as guide:
+    def test_the_script_of_the_guide_runs(self):
+        with open(os.path.join(ROOT, "docs", "guide", "output.md"), encoding="utf-8") as guide:
             script, = re.findall(r"^    import fluxformer\n(?:    .*\n)+", guide.read(), re.M)
         os.mkdir(self.path("out"))
         self.evolve("--output.file=out/first.h5", deck=os.path.join(ROOT, "input", "evolve", "evolve.ini"))

@@ -207,7 +207,7 @@ class Pages(HessianTest):
             self.assertIn(one.sentence, page)
         for heading in ("Hessian of the loss", "Hessian of one attention layer, entries", "Hessian of one attention layer, growth"):
             self.assertIn(heading, page)
-        self.assertEqual(page.count("<svg"), 9)
+        self.assertEqual(page.count("<svg"), 12)  # three of them in short, too
         self.assertIn("<td>PDE, distilled: H</td>", page)
         self.assertIn("<b>MLP</b>: a control", page)
         self.assertTrue(re.search(r"<tr><td>linear attention</td>", page))

@@ -111,7 +111,7 @@ class Cache(FolderOf):
                                                  data=[files[name].decode("latin-1") for name in names])
         self.put({"skl/20news-bydate_py3.pkz": codecs.encode(pickle.dumps(cache), "zlib_codec")})
         self.refused("20news", "skl", "20news-bydate_py3.pkz is the cache of scikit-learn, which is not read", "Folders of data sets")
-        with open(os.path.join(ROOT, "docs", "user-guide.md"), encoding="utf-8") as stream:
+        with open(os.path.join(ROOT, "docs", "guide", "data.md"), encoding="utf-8") as stream:
             guide = stream.read().split("    import codecs, pathlib, pickle\n")[1]
         lines = ["    import codecs, pathlib, pickle", *guide.split("\n")[:3]]
         done = subprocess.run([sys.executable, "-c", "\n".join(line[4:] for line in lines)], cwd=self.path("skl"), capture_output=True, text=True, check=False)
