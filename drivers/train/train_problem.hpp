@@ -1,7 +1,7 @@
 #pragma once
 
 // The problem of `train`: data, model, march through depth and trainer, made by its plan. A rank has the part
-// of the model that its stage of depth needs (docs/guide/train.md).
+// of the model that its stage of depth needs (docs/user-guide.md).
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The output file while it is being written (format: docs/reference/output-format.md; names: io/layout.hpp).
+// The output file while it is being written (format: docs/output-format.md; names: io/layout.hpp).
 
 #include <mpi.h>
 

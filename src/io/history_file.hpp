@@ -1,7 +1,7 @@
 #pragma once
 
 // The history of a training, which others can watch while it runs: HDF5 with one writer and any number of
-// readers (SWMR, https://docs.hdfgroup.org/hdf5/v1_10/group___s_w_m_r.html). Format: docs/reference/output-format.md.
+// readers (SWMR, https://docs.hdfgroup.org/hdf5/v1_10/group___s_w_m_r.html). Format: docs/output-format.md.
 
 #include <cstdint>
 #include <functional>

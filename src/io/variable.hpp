@@ -1,7 +1,7 @@
 #pragma once
 
 // The contents of a file, defined once, as constants next to the code that computes them. The file, the
-// description of the format (--describe=json, docs/reference/output-format.md) and the axis labels of figures are
+// description of the format (--describe=json, docs/output-format.md) and the axis labels of figures are
 // derived from them.
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The group /model of a file (docs/reference/output-format.md): the weights of a model and what kind of model they
+// The group /model of a file (docs/output-format.md): the weights of a model and what kind of model they
 // belong to.
 
 #include <mpi.h>
