@@ -65,8 +65,8 @@ def owners(rows):
 
 def keys_page(described):
     """docs/reference/keys.md."""
-    parts = ["# Keys\n\nAll keys of all experiments, with default and unit, by section of a deck. `fluxformer EXPERIMENT --help` lists those of one experiment. "
-             "Written by `docs/describe.py` from the program's own description.\n"]
+    parts = ["# Keys\n\nAll keys of all experiments, with default and unit, by section of a deck. `fluxformer EXPERIMENT --help` lists "
+             "those of one experiment. Written by `docs/describe.py` from the program's own description.\n"]
     for section, rows in keys_by_section(described).items():
         parts.append(f"## {section}\n\nOf {', '.join(f'`{name}`' for name in owners(rows))}.\n")
         parts.append(table_of_keys(rows))

@@ -103,8 +103,12 @@ def reached(_):
 def benchmarks(_):
     """Times against PyTorch, and the share of the peak."""
     found = json.loads(read(os.path.join(DATA, "benchmarks.json")))
-    rows = [[one["what"], f"{one['ours']:.3g} ms", f"{one['pytorch']:.3g} ms", f"{one['ratio']:.2f}", f"{one['share']:.2f}"] for one in found["rows"]]
-    return "\n" + table(["what", "Fluxformer", "PyTorch", "ratio", "share of the peak"], rows) + f"\n{found['machine']}; revision `{found['revision'][:8]}`.\n\n"
+    rows = [[one["what"], milliseconds(one["ours"]), milliseconds(one["pytorch"]), f"{one['ratio']:.2f}", f"{one['share']:.2f}"] for one in found["rows"]]
+    return "\n" + table(["what", "Fluxformer", "PyTorch", "ratio", "share of the peak"], rows) + f"\n{found['machine']}; revision {found['revision']}.\n\n"
+
+
+def milliseconds(time):
+    return f"{time:.0f} ms" if time >= 100 else f"{time:.3g} ms"
 
 
 def main():
@@ -114,7 +118,8 @@ def main():
         sys.exit(__doc__)
     check = sys.argv[1:] == ["--check"]
     different = []
-    for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md"))), os.path.join(ROOT, "docs", "performance.md")]:
+    results_pages = sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md")))
+    for path in [os.path.join(ROOT, "README.md"), *results_pages, os.path.join(ROOT, "docs", "performance.md")]:
         name = os.path.relpath(path, ROOT)
         page = read(name)
         wanted = page

@@ -193,7 +193,7 @@ def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
         peaks.append(ours(binary, f"product<{peak_of}>/768/768/768")[1])
     ratio = statistics.median(a / b for a, b in zip(mine, theirs))
     rate, peak = statistics.median(rates), statistics.median(peaks)
-    print(f"{label:22} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
+    print(f"{label:56} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
           f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
     return {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs), "ratio": ratio, "share": rate / peak}
 
@@ -208,32 +208,36 @@ def main():
     rows = []
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
-    print(f"{'':22} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
+    print(f"{'':56} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
     if options.only in (None, "bert"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(BASE, dtype, norm_first=False)
-            rows.append(compare(f"bert {name}", options.binary, f"bert_base/{name}", name, lambda: forward_time(net, x), options.rounds))
+            rows.append(compare(f"forward pass of BERT's shape, {name}", options.binary, f"bert_base/{name}", name,
+                                lambda: forward_time(net, x), options.rounds))
     if options.only in (None, "forward"):
         for name, dtype in (("float", torch.float32), ("double", torch.float64)):
             net, x = network(SMALL, dtype)
-            rows.append(compare(f"forward {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x), options.rounds))
+            rows.append(compare(f"right-hand side, {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x), options.rounds))
     if options.only in (None, "training"):
         for name, size in (("small", SMALL), ("large", LARGE)):
             for kind, peak, dtype in (("float", "float", torch.float32), ("mixed", "float", torch.float32), ("double", "double", torch.float64)):
-                rows.append(compare(f"training {name} {kind}", options.binary, f"training_step/{name}_{kind}", peak,
+                rows.append(compare(f"training step, {name}, {kind}", options.binary, f"training_step/{name}_{kind}", peak,
                                     lambda: training_time(size, dtype), options.rounds))
     for kind, dtype in (("double", torch.float64), ("float", torch.float32)):
         if options.only in (None, "depth"):
             for kept in ("", "_tapes"):
-                rows.append(compare(f"depth {kind}{kept}", options.binary, f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype), options.rounds))
+                rows.append(compare(f"gradient of 24 Runge-Kutta steps, {kind}{kept and ', activations kept'}", options.binary,
+                                    f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype), options.rounds))
         if options.only in (None, "line"):
-            rows.append(compare(f"line {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
+            rows.append(compare(f"attention over 4096 tokens, {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
     if options.json:
-        revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=os.path.dirname(os.path.abspath(__file__)), check=True, capture_output=True, text=True).stdout.strip()
+        revision = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=os.path.dirname(os.path.abspath(__file__)), check=True,
+                                  capture_output=True, text=True).stdout.strip()
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             processor = next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
         with open(options.json, "w", encoding="utf-8") as stream:
-            json.dump({"machine": f"One thread of {processor}; PyTorch {torch.__version__}", "revision": revision, "rows": rows}, stream, indent=1)
+            machine = f"One thread of {processor}; PyTorch {torch.__version__}"
+            json.dump({"machine": machine, "revision": revision, "rows": rows}, stream, indent=1)
             stream.write("\n")
 
 

@@ -20,10 +20,12 @@ Json = dict[str, object]
 def write(path: str, chapters: list[Chapter], rule: Rule) -> None:
     """Writes the findings of all data sets that have claims, one on a line. Numbers that do not exist are null."""
     judged = [chapter for chapter in chapters if chapter.weighed]
-    claims = {claim.id: {"experiment": claim.experiment, "source": claim.source, "sentence": claim.sentence} for chapter in judged for claim, _ in chapter.weighed}
-    studies = ",\n".join(f' {{"data": {_text(chapter.study.name)}, "preliminary": {_text(chapter.preliminary)},\n{_parts(chapter)}}}' for chapter in judged)
+    claims = {claim.id: {"experiment": claim.experiment, "source": claim.source, "sentence": claim.sentence}
+              for chapter in judged for claim, _ in chapter.weighed}
+    known = _lines(f"{_text(name)}: {_text(one)}" for name, one in claims.items())
+    studies = _lines(f'{{"data": {_text(chapter.study.name)}, "preliminary": {_text(chapter.preliminary)},\n{_parts(chapter)}}}' for chapter in judged)
     with open(path, "w", encoding="utf-8") as stream:
-        stream.write(f'{{"alpha": {rule.alpha},\n"claims": {{\n{_lines(f"{_text(name)}: {_text(one)}" for name, one in claims.items())}}},\n"studies": [\n{studies}]}}\n')
+        stream.write(f'{{"alpha": {rule.alpha},\n"claims": {{\n{known}}},\n"studies": [\n{studies}]}}\n')
 
 
 def _parts(chapter: Chapter) -> str:
