@@ -45,19 +45,20 @@ def results():
 def provenance(runs, file):
     """One line: the result file, the revisions, and the time that its runs took."""
     revisions = ", ".join(f"`{one}`" for one in dict.fromkeys(run["revision"][:8] for run in runs))
-    minutes = sum(run["seconds"] for run in runs) / 60
-    return f"From [{file}.json](data/{file}.json); revision {revisions}; {minutes:.0f} minutes of wall time in {len(runs)} runs.\n"
+    seconds = sum(run["seconds"] for run in runs)
+    took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"From [{file}.json](data/{file}.json); revision {revisions}; wall time {took}.\n"
 
 
 def claims(experiments):
-    """A table for each data set, with a row for each claim and model."""
+    """A table for each data set, with a row for each claim and model that were measured."""
     parts = []
     for file, one in results().items():
         about = {name for name, claim in one["claims"].items() if claim["experiment"] in experiments.split()}
         for study in one["studies"]:
             rows, last = [], ""
             for found in study["findings"]:
-                if found["claim"] in about and found["model"] not in MADE_ALIKE:
+                if found["claim"] in about and found["model"] not in MADE_ALIKE and found["verdict"] != "not measured":
                     effect, *beside = found["shown"]
                     sentence = one["claims"][found["claim"]]["sentence"]
                     rows.append(["" if sentence == last else sentence, found["model"], f"**{found['verdict']}**", effect, "; ".join(beside)])

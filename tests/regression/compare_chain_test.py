@@ -95,7 +95,7 @@ class CompareChain(HeldBackTest):
         self.assertEqual(self.results(), sorted([*models, "linear_1.h5", "mlp_1.h5", "evolve.h5", *(name + ".h5" for name in EXPERIMENTS)]))
         with open(self.path("out/report.html"), encoding="utf-8") as stream:
             page = stream.read()
-        for heading in ("Attention", "Information bottleneck", "Gradient flow", "Perturbations", "Ablation", "What the source says"):
+        for heading in ("Attention", "Information bottleneck", "Gradient flow", "Perturbations", "Ablation", "What was asked, what was found"):
             self.assertIn(heading, page)
         self.assertTrue(os.path.exists(self.path("out/report.pdf")))
         self.assertIn(os.path.join(os.path.realpath(self.folder), "out", "report.html"), self.said)

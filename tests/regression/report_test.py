@@ -152,7 +152,7 @@ class Files(ReportTest):
         for heading in ("<h2>built-in digits, 4 × 4 patches</h2>", "<h2>MNIST, 4 × 4 patches</h2>"):
             self.assertIn(heading, page)
         self.assertNotIn("Information flow", page)
-        self.assertNotIn("What the source says", page)
+        self.assertNotIn("What was asked, what was found", page)
 
     def test_what_is_not_a_finished_run_of_ours_is_refused_by_name(self):
         good = self.path("good.h5")

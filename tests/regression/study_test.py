@@ -34,7 +34,7 @@ class SmallStudy(StudyTest):
                 self.assertEqual((result.attrs["status"], result.attrs["ranks"]), ("done", 2), name)
                 self.assertEqual("out/" + name in self.page(), not name.startswith("digits_"), name)  # trainings for other rows
         self.assertEqual(self.open("out/digits/attention.h5")["seed"][...].tolist(), [1, 2])
-        for heading in ("Perturbations", "Attention paths", "What the source says", "Everything at once"):
+        for heading in ("Perturbations", "Attention paths", "What was asked, what was found", "Everything at once"):
             self.assertIn(heading, self.page())
         before = self.files()
         again = self.study(TABLE, self.path("out"))
