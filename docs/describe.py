@@ -26,7 +26,8 @@ def description(program):
 
 def table(heading, rows):
     """A table in Markdown."""
-    lines = [heading, ["---"] * len(heading), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    text = lambda cell: (cell if cell.startswith("`") else cell.replace("<", "&lt;")).replace("|", "\\|")  # noqa: E731
+    lines = [heading, ["---"] * len(heading), *([text(cell) for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 

@@ -8,7 +8,6 @@ Blocks from `<!-- NAME: ARGUMENTS -->` to `<!-- end -->` are made anew:
 
     claims: EXPERIMENT ...  verdicts, effects and intervals of the claims about these experiments, a table for each data set in
                             docs/results/data/*.json (each the findings.json of a report)
-    models: NAME            the models of docs/results/data/NAME.json
     reached                 the errors of docs/results/data/reached.json
     benchmarks              docs/results/data/benchmarks.json, which tests/benchmark/compare_with_pytorch.py --json writes
 
@@ -23,16 +22,17 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from describe import ROOT, filled, read, table  # noqa: E402 (without a folder of byte code beside the pages)
+from describe import EXPERIMENTS, ROOT, filled, read, table  # noqa: E402 (without a folder of byte code beside the pages)
 
 DATA = os.path.join("docs", "results", "data")
-MADE_ALIKE = ("PDE, distilled", "PDE, inherited")  # resemble the Transformer by construction: no claim is about them
+MADE_ALIKE = ("distilled", "inherited")  # resemble the Transformer by construction: no claim is about them
 
 CLAIMS = (  # of README.md: what is true, the test that shows it, the bound that it asserts, and which of its errors that bound is for
     ("at Courant number 1 the scheme is the Transformer, from any initial state, on any ranks", "mpi.transformer_is_the_cfl_one_scheme", "1e-13", ".*"),
     ("the Transformer is PyTorch's: hidden states and attention", "mpi.transformer_matches_pytorch", "1e-12", "march|evolve|attention"),
     ("every term has the adjoint that gradients use: ⟨Jv, w⟩ = ⟨v, Jᵀw⟩", "mpi.term_conformance", "1e-12", "<Jv, w> - <v, J'w>"),
-    ("1 to 6 ranks, split in any way, give the same solution in double precision", "mpi.ranks_do_not_matter", "1e-12", "(?!.*(arkimex|precision|tolerance)).*"))
+    ("1 to 6 ranks, split in any way, give the same solution: double precision, explicit schemes",
+     "mpi.ranks_do_not_matter", "1e-12", "(?!.*(arkimex|precision|tolerance)).*"))
 
 
 def results():
@@ -52,32 +52,23 @@ def provenance(runs, file):
 
 def claims(experiments):
     """A table for each data set, with a row for each claim and model that were measured."""
+    wanted = experiments.split()
+    if unknown := set(wanted) - {one["name"] for one in json.loads(read(EXPERIMENTS))}:
+        sys.exit(f"there is no experiment {', '.join(sorted(unknown))}")
     parts = []
     for file, one in results().items():
-        about = {name for name, claim in one["claims"].items() if claim["experiment"] in experiments.split()}
         for study in one["studies"]:
-            rows, last = [], ""
-            for found in study["findings"]:
-                if found["claim"] in about and found["model"] not in MADE_ALIKE and found["verdict"] != "not measured":
-                    effect, *beside = found["shown"]
-                    sentence = one["claims"][found["claim"]]["sentence"]
-                    rows.append(["" if sentence == last else sentence, found["model"], f"**{found['verdict']}**", effect, "; ".join(beside)])
-                    last = sentence
-            if rows:
-                seeds = max(found["seeds"][1] for found in study["findings"])
-                parts.append(f"\n**{study['data']}**, {seeds} seeds{', preliminary' if study['preliminary'] else ''}\n\n"
-                             + table(["claim", "model", "verdict", "effect [interval]", "numbers"], rows) + "\n" + provenance(study["runs"], file))
+            found = [finding for finding in study["findings"] if one["claims"][finding["claim"]]["experiment"] in wanted
+                     and finding["model"] not in MADE_ALIKE and finding["verdict"] != "not measured"]
+            if found:
+                seeds = sorted({finding["seeds"][0] for finding in found})
+                number = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+                rows = [[one["claims"][finding["claim"]]["sentence"], finding["label"], f"**{finding['verdict']}**" + ", preliminary" * finding["preliminary"],
+                         finding["shown"][0], "; ".join(finding["shown"][1:])] for finding in found]
+                rows = [["" if k and row[0] == rows[k - 1][0] else row[0], *row[1:]] for k, row in enumerate(rows)]
+                parts.append(f"\n**{study['data']}**, {number} seeds\n\n" + table(["claim", "model", "verdict", "effect [interval]", "numbers"], rows)
+                             + "\n" + provenance([run for run in study["runs"] if run["experiment"] in (*wanted, "train")], file))
     return "".join(parts) + "\n" if parts else "\nThe numbers of these claims stand in the log alone, which the last line of this page links to.\n\n"
-
-
-def models(name):
-    """The models of a result file, by data set."""
-    parts = []
-    for study in results()[name]["studies"]:
-        heading = list(study["models"][0]) if study["models"] else []
-        if heading:
-            parts.append(f"\n**{study['data']}**\n\n" + table(heading, [[row[one] for one in heading] for row in study["models"]]))
-    return "".join(parts) + "\n"
 
 
 def collect(log):
@@ -112,6 +103,9 @@ def milliseconds(time):
     return f"{time:.0f} ms" if time >= 100 else f"{time:.3g} ms"
 
 
+MARKERS = {"claims": claims, "reached": reached, "benchmarks": benchmarks}
+
+
 def main():
     if sys.argv[1:2] == ["--reached"] and len(sys.argv) == 3:
         collect(sys.argv[2])
@@ -119,12 +113,14 @@ def main():
         sys.exit(__doc__)
     check = sys.argv[1:] == ["--check"]
     different = []
-    results_pages = sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md")))
-    for path in [os.path.join(ROOT, "README.md"), *results_pages, os.path.join(ROOT, "docs", "performance.md")]:
+    pages = sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md")))
+    for path in [*(os.path.join(ROOT, name) for name in ("README.md", "docs/performance.md", "docs/results.md")), *pages]:
         name = os.path.relpath(path, ROOT)
         page = read(name)
         wanted = page
-        for marker, make in (("claims", claims), ("models", models), ("reached", reached), ("benchmarks", benchmarks)):
+        if unknown := set(re.findall(r"<!-- (?!end)(\w+)", page)) - set(MARKERS):
+            sys.exit(f"{name}: there is no marker {', '.join(sorted(unknown))}")
+        for marker, make in MARKERS.items():
             wanted = filled(wanted, marker, make)
         if wanted != page:
             different.append(name)

@@ -13,8 +13,13 @@ def one_line(text: str) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Names as text: "a, b and c"."""
-    *first, last = names
+    *first, last = (*names,) or ("",)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 seed", "3 seeds"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def seed_list(seeds: list[int]) -> str:

@@ -27,11 +27,10 @@ def anchors(name):
 
 
 def prose(page):
-    """A page without generated blocks, code, links and lines of provenance."""
-    page = re.sub(r"<!-- \w+(?:: [^>]*)? -->.*?<!-- end -->", "", page, flags=re.DOTALL)
-    page = re.sub(r"```.*?```|^    .*$", "", page, flags=re.DOTALL | re.MULTILINE)
-    page = re.sub(r"`[^`]*`|!?\[[^\]]*\]\([^)]*\)", "", page)
-    return re.sub(r"arXiv (?:\d{4}\.\d{5}|[\w/.-]+/\d+)|20 Newsgroups|^Provenance:.*?(?=\n\n|\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
+    """A page without blocks that docs/numbers.py fills, code, addresses and names that have digits."""
+    page = re.sub(r"<!-- (?:claims: [^>]*|reached|benchmarks) -->.*?<!-- end -->", "", page, flags=re.DOTALL)
+    page = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", re.sub(r"^    .*$", "", page, flags=re.MULTILINE))
+    return re.sub(r"arXiv \[?\d{4}\.\d{5}|\[arXiv \d{4}\.\d{5}|20 Newsgroups|November 2026", "", page)
 
 
 class DocumentsTest(unittest.TestCase):
@@ -97,7 +96,7 @@ class DocumentsTest(unittest.TestCase):
         pages = [name for name in DOCUMENTS if os.path.dirname(name) == os.path.join("docs", "results")]
         self.assertTrue(pages)
         for name in (*pages, os.path.join("docs", "results.md"), os.path.join("docs", "performance.md")):
-            self.assertEqual(re.findall(r"[^\n]*(?:\d[.,]\d|\d ?%|±|× ?\d|\b\d{3,})[^\n]*", prose(read(name))), [], f"{name}: numbers that no file gives")
+            self.assertEqual(re.findall(r".*\d.*", prose(read(name))), [], f"{name}: numbers that no file gives")
 
     def test_errors_of_the_front_page_are_below_bounds_that_their_tests_assert(self):
         rows = re.findall(r"^\| [^|]* \| (\S+) \| (\S+) \| `mpi\.(\w+)` \|$", read("README.md"), re.MULTILINE)

@@ -9,6 +9,7 @@ seen (python_statistics_test.py), and the figures.
 Status 77 as claim_sample.py says.
 """
 
+import html
 import json
 import os
 import re
@@ -32,7 +33,8 @@ import second_numbers  # noqa: E402
 from identifiability_sample import WORDS, write_identifiability  # noqa: E402
 from page_reader import PageReader, without_figures  # noqa: E402
 from python_package import ROOT, call  # noqa: E402
-from second_verdicts import Judge  # noqa: E402
+from second_verdicts import Judge, deterministic  # noqa: E402
+from second_verdicts import finite as second_finite  # noqa: E402
 
 FILES = [os.path.join(ROOT, "input", "paper", family, "claims.toml") for family in ("compare", "depth", "hessian", "identifiability", "paths")]
 NAMES = {("digits", "patches"): "built-in digits, 4 × 4 patches", ("topics", ""): "built-in topics", ("addition", ""): "addition of numbers",
@@ -122,6 +124,15 @@ def claims():
     return found
 
 
+def needed(data):
+    """The number of seeds from which verdicts on a data set are final: the largest that a file of claims asks for."""
+    seeds = []
+    for path in FILES:
+        with open(path, "rb") as stream:
+            seeds.append(tomllib.load(stream)["rule"]["seeds"])
+    return max(one.get(data, 0) for one in seeds) or max(max(one.values()) for one in seeds)
+
+
 def without_mark(text):
     """"✓ holds, as fitted" is the verdict holds."""
     return re.sub(r", as (fitted|constructed)$", "", re.sub(r"^[✓✗≈?≠] ", "", text))
@@ -166,7 +177,8 @@ class Recomputed(unittest.TestCase):
             done = call("report", *files, *(word for path in FILES for word in ("--claims", path)), "--output", folder.name)
         assert done.returncode == 0, done.stderr
         with open(os.path.join(folder.name, "report.html"), encoding="utf-8") as stream:
-            cls.page = PageReader(stream.read())
+            cls.html = stream.read()
+        cls.page = PageReader(cls.html)
         with open(os.path.join(folder.name, "findings.json"), encoding="utf-8") as stream:
             cls.stored = json.load(stream)
         by_experiment = {}
@@ -252,22 +264,76 @@ class Recomputed(unittest.TestCase):
         self.assertGreater(intervals, 200)
 
     def test_every_number_of_the_file_of_findings_is_the_same(self):
-        self.assertEqual(self.stored["claims"], {one["id"]: {key: one[key] for key in ("experiment", "source", "sentence")} for one in self.claims})
-        for study in self.stored["studies"]:
-            again = next(found for data, found in self.again.items() if NAMES[data] == study["data"])
-            models = {label: "pde" if label == "PDE model" else name for label, name in LABELS.items()}
-            found = {(one["claim"], models[one["model"]]): one for one in study["findings"]}
+        self.assertEqual(set(self.stored["claims"]), {one["id"] for one in self.claims})
+        for one in self.claims:
+            for key, value in self.stored["claims"][one["id"]].items():
+                self.assertEqual(value, one.get(key, value), (one["id"], key))
+        self.assertEqual(self.stored["alpha"], 0.05)
+        effects = 0
+        for data, study in self.studies():
+            again = self.again[data]
+            found = {(one["claim"], one["model"]): one for one in study["findings"]}
             self.assertEqual({key: without_mark(one["verdict"]) for key, one in found.items()}, {key: one.verdict for key, one in again.items()})
             for key, one in found.items():
-                if again[key].claim["test"] == "happens" or again[key].verdict == "not measured":
+                finding = again[key]
+                seeds = [len(second_finite(effect)) for effects_of in finding.effects for effect in effects_of]
+                self.assertEqual(one["seeds"][1], len(SEEDS), key)
+                if finding.claim["test"] != "happens" and seeds:
+                    self.assertEqual(one["seeds"][0], min(seeds), key)
+                self.assertEqual(one["preliminary"], one["seeds"][0] < needed(data[0]), key)
+                if finding.claim["test"] == "happens" or finding.verdict in ("not measured", "estimators disagree"):
+                    self.assertEqual((one["effect"], one["interval"]), (None, [None, None]), key)
                     continue
-                candidates = [[np.nanmean(effect.values), *ends] for effects, intervals in zip(again[key].effects, again[key].intervals)
-                              for effect, ends in zip(effects, intervals) if np.isfinite(effect.values).any()]
-                if again[key].claim.get("ratio"):
-                    candidates = [np.exp(np.array(each) * (-1 if again[key].claim["test"] == "smaller" else 1)) for each in candidates]
-                    candidates = [[each[0], *sorted(each[1:])] for each in candidates]
-                stored = np.array([one["effect"], *one["interval"]], dtype=float)  # null is NaN
-                self.assertTrue(any(np.allclose(stored, each, rtol=1e-5, atol=1e-9, equal_nan=True) for each in candidates), (key, stored, candidates))
+                self.assertTrue(any(self.is_effect(one, effect, ends, finding.claim) for effect, ends in zip(
+                    *(each[finding.claim["quantity"].index(one["quantity"])] for each in (finding.effects, finding.intervals)))), (key, one))
+                told = numbers_of(one["shown"][0].split(": ")[-1])
+                if one["effect"] is not None and np.isfinite(told[0][0]):
+                    self.assertLessEqual(abs(told[0][0] - one["effect"]), 1.001 * told[0][1] + 1e-5 * abs(one["effect"]), key)
+                    effects += 1
+        self.assertGreater(effects, 100)
+
+    def is_effect(self, one, effect, ends, claim):
+        """True if effect and interval of the file are these; an effect without spread has no interval there."""
+        values = np.array([np.nanmean(effect.values) if np.isfinite(effect.values).any() else np.nan, *ends])
+        if claim.get("ratio"):
+            values = np.exp(-values if claim["test"] == "smaller" else values)
+            values[1:] = np.sort(values[1:])
+        if deterministic(effect):
+            values[1:] = np.nan
+        stored = np.array([one["effect"], *one["interval"]], dtype=float)  # null is NaN
+        values[~np.isfinite(values)] = np.nan  # as an overflowing ratio is null
+        return np.allclose(stored, values, rtol=1e-5, atol=1e-9, equal_nan=True)
+
+    def studies(self):
+        """(data set, study) of the file of findings."""
+        by_name = {name: data for data, name in NAMES.items()}
+        return [(by_name[study["data"]], study) for study in self.stored["studies"]]
+
+    def test_the_first_screen_says_what_was_found_of_each_claim(self):
+        groups = {"The runs agree": {"holds"}, "The runs say otherwise": {"opposite", "missed"}, "There is no difference that matters": {"no relevant difference"}}
+        screen = self.html[self.html.index('<section id="answers">'): self.html.index('<section id="claims">')]
+        labels = {name: label for label, name in LABELS.items()}
+        lines = 0
+        for data, again in self.again.items():
+            part = html.unescape(re.search(rf"<h3>{re.escape(NAMES[data])}</h3>(.*?)(?=<h3>|\Z)", screen, re.DOTALL)[1])
+            findings = {key: one for key, one in again.items() if key[1] not in ("distilled", "inherited")}
+            shown = {}
+            for words, body in re.findall(r"<h4>(.*?)</h4>\s*<ul>(.*?)</ul>", part, re.DOTALL):
+                for line in re.findall(r"<li>(.*?)</li>", body, re.DOTALL):
+                    sentence, *models = re.split(r"<br><small>(?:<span[^>]*></span>)?", line)
+                    for one in models:
+                        model, effect = one.removesuffix("</small>").strip().split(": ", 1)
+                        shown[sentence, model] = (words, effect)
+            expected = {(one.claim["sentence"], labels[key[1]]): (words, one) for key, one in findings.items() for words, verdicts in groups.items()
+                        if one.verdict in verdicts}
+            self.assertEqual({key: words for key, (words, _) in shown.items()}, {key: words for key, (words, _) in expected.items()}, data)
+            for key, (_, effect) in shown.items():
+                self.assert_told(effect.partition(" (")[0] if expected[key][1].claim["test"] != "happens" else effect, expected[key][1], key)
+                lines += 1
+            undecided = sum(one.verdict in ("undecided", "estimators disagree") for one in findings.values())
+            missing = sum(one.verdict == "not measured" for one in findings.values())
+            self.assertEqual((f" {undecided} not decided by these runs" in part, f" {missing} not measured" in part), (undecided > 0, missing > 0), data)
+        self.assertGreater(lines, 50)
 
     def test_every_level_of_the_page_is_the_same(self):
         levels = 0

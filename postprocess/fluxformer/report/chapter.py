@@ -60,8 +60,8 @@ class Chapter:
 
     @property
     def preliminary(self) -> bool:
-        """True if there are findings and all of them have too few seeds: the page says so once."""
-        found = [one for _, findings in self.weighed for one in findings]
+        """True if something was measured, and all of it from too few seeds: the page says so once."""
+        found = [one for _, findings in self.weighed for one in findings if one.verdict is not Verdict.NO_DATA]
         return bool(found) and all(one.preliminary for one in found)
 
     @property
@@ -77,6 +77,7 @@ def tally(chapters: list[Chapter]) -> str:
     about = "" if found is every else " about PDE models trained on the labels alone"
     verdicts = [one.verdict for one in found]
     counts = ", ".join(f"{one.value} {verdicts.count(one)}" for one in dict.fromkeys((Verdict.HOLDS, Verdict.OPPOSITE, *verdicts)))
-    preliminary = sum(one.preliminary for one in found)
-    some = f" {preliminary} of them are preliminary: too few seeds." if 0 < preliminary < len(found) else ""
+    measured = [one for one in found if one.verdict is not Verdict.NO_DATA]
+    preliminary = sum(one.preliminary for one in measured)
+    some = f" Preliminary, from too few seeds: {preliminary}." if 0 < preliminary < len(measured) else ""
     return f"Of {len(verdicts)} findings{about}: {counts}.{some}"

@@ -82,24 +82,29 @@ def _digits(width: float) -> int:
     return max(0, min(7, 1 - math.floor(math.log10(width)))) if width > 0 else 4
 
 
+def decisive(finding: Finding) -> Outcome:
+    """The estimator whose effect decides."""
+    return next((one for one in finding.outcomes if one.judged.effect is finding.judged.effect), finding.outcomes[0])
+
+
 def in_short(claim: Claim, finding: Finding) -> list[str]:
     """Lines of text: the effect that decides, what is compared, and what an undecided claim could have shown."""
-    decisive = next((one for one in finding.outcomes if one.judged.effect is finding.judged.effect), finding.outcomes[0])
-    name = f"{words(decisive.quantity)}: " if len(finding.outcomes) > 1 else ""
+    decides = decisive(finding)
+    name = f"{words(decides.quantity)}: " if len(finding.outcomes) > 1 else ""
     if finding.judged.signs:
         return [", ".join(f"{words(one.quantity)} {sign}" for one, sign in zip(finding.outcomes, finding.judged.signs.split()))]
     if claim.test == "value":
-        return [name + effect_text(claim, finding.judged.effect, finding.judged.interval), *_nearest(claim, decisive)]
+        return [name + effect_text(claim, finding.judged.effect, finding.judged.interval), *_nearest(claim, decides)]
     if claim.test == "happens":
-        return [_counts(decisive)]
-    other = next((one for one in decisive.against if one.effect is finding.judged.effect), decisive.against[0])
-    mine = decisive.measured if other.measured is None else other.measured
+        return [_counts(decides)]
+    other = next((one for one in decides.against if one.effect is finding.judged.effect), decides.against[0])
+    mine = decides.measured if other.measured is None else other.measured
     whose = "" if other.measured is None else "Transformer "
     lines = [name + effect_text(claim, finding.judged.effect, finding.judged.interval),
              whose + mean_and_spread(mine) + (f"; {other.text}" if other.effect.count and not other.name.startswith("0") else "")]
     if finding.verdict is Verdict.UNDECIDED and math.isfinite(finding.judged.detectable):
         lines.append(f"detectable {_size(claim, finding.judged.detectable)}")
-    elif finding.verdict is Verdict.UNDECIDED and len({np.sign(one.effect.mean) for one in decisive.against if one.effect.count}) > 1:
+    elif finding.verdict is Verdict.UNDECIDED and len({np.sign(one.effect.mean) for one in decides.against if one.effect.count}) > 1:
         lines.append("effects of both signs")
     if few := [words(one.quantity) for one in finding.outcomes if min(other.effect.count for other in one.against) < 2]:
         lines.insert(1, "too few seeds with a number: " + ", ".join(few))
