@@ -80,10 +80,10 @@ def _sources(source: str) -> list[str]:
 def _sure(chapter: Chapter, measured: list[Finding]) -> str:
     if not measured:
         return "Nothing of it was measured."
-    seeds = sorted({one.seeds[0] for one in measured})
+    seeds = sorted({one.seeds[0] for one in measured if one.seeds[0]} or {0})  # 0: of some estimators there is no number
     number = counted(seeds[-1], "seed") if len(seeds) == 1 else f"{seeds[0]} to {counted(seeds[-1], 'seed')}"
     if chapter.preliminary:
-        return f"Preliminary: {number}, where verdicts need {max(one.needed for one in measured)}. So few leave intervals wide."
+        return f"Preliminary: {counted(seeds[-1], 'seed')}, where verdicts need {max(one.needed for one in measured)}. So few leave intervals wide."
     few = " Verdicts from too few are marked preliminary." if any(one.preliminary for one in measured) else ""
     return (f"From {number}.{few} Differences of one kind of model on this data set are judged together: the probability that any of them is claimed "
             f"wrongly is at most {100 * chapter.alpha:g} %. Intervals stand in brackets.")
@@ -100,8 +100,8 @@ def _lines(chapter: Chapter, decided: Found, verdicts: tuple[Verdict, ...]) -> l
 
 
 def _rest(every: int, undecided: int, missing: int) -> str:
-    texts = [*([f"{undecided} not decided by these runs"] if undecided else []), *([f"{missing} not measured"] if missing else [])]
-    return f"Of {counted(every, 'finding')} {listed(texts)}." if texts else ""
+    return " ".join([*([f"Not decided by these runs: {undecided} of {counted(every, 'finding')}."] if undecided else []),
+                     *([f"Not measured: {missing}."] if missing else [])])
 
 
 def _drawings(chapter: Chapter, decided: list[Claim]) -> list[Drawing]:
