@@ -130,6 +130,17 @@ def read(name):
         return file.read()
 
 
+def settled(wanted, check, source):
+    """Writes the files {name: text} that differ, or with `check` names them; the exit status."""
+    different = [name for name, text in wanted.items() if not os.path.exists(os.path.join(ROOT, name)) or read(name) != text]
+    for name in different:
+        if not check:
+            with open(os.path.join(ROOT, name), "w", encoding="utf-8") as file:
+                file.write(wanted[name])
+        print(f"{name}: {f'differs from {source}' if check else 'written'}")
+    return 1 if different and check else 0
+
+
 def main():
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
         sys.exit(__doc__)
@@ -140,17 +151,7 @@ def main():
     for path in sorted(glob.glob(os.path.join(ROOT, GUIDE, "*.md"))):
         name = os.path.relpath(path, ROOT)
         wanted[name] = filled(read(name), "keys", lambda sections: keys_table(described, sections.split()))
-    different = []
-    for name, text in wanted.items():
-        if os.path.exists(os.path.join(ROOT, name)) and read(name) == text:
-            continue
-        different.append(name)
-        if not sys.argv[2:]:
-            with open(os.path.join(ROOT, name), "w", encoding="utf-8") as file:
-                file.write(text)
-    for name in different:
-        print(f"{name}: {'differs from what the program describes; run docs/describe.py' if sys.argv[2:] else 'written'}")
-    return 1 if different and sys.argv[2:] else 0
+    return settled(wanted, bool(sys.argv[2:]), "what the program describes; run docs/describe.py")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-from describe import EXPERIMENTS, ROOT, filled, read, table  # noqa: E402 (without a folder of byte code beside the pages)
+from describe import EXPERIMENTS, ROOT, filled, read, settled, table  # noqa: E402 (without a folder of byte code beside the pages)
 
 DATA = os.path.join("docs", "results", "data")
 MADE_ALIKE = ("distilled", "inherited")  # resemble the Transformer by construction: no claim is about them
@@ -111,25 +111,15 @@ def main():
         collect(sys.argv[2])
     elif sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
-    check = sys.argv[1:] == ["--check"]
-    different = []
     pages = sorted(glob.glob(os.path.join(ROOT, "docs", "results", "*.md")))
-    for path in [*(os.path.join(ROOT, name) for name in ("README.md", "docs/performance.md", "docs/results.md")), *pages]:
-        name = os.path.relpath(path, ROOT)
-        page = read(name)
-        wanted = page
-        if unknown := set(re.findall(r"<!-- (?!end)(\w+)", page)) - set(MARKERS):
+    wanted = {}
+    for name in ("README.md", "docs/performance.md", "docs/results.md", *(os.path.relpath(path, ROOT) for path in pages)):
+        wanted[name] = read(name)
+        if unknown := set(re.findall(r"<!-- (?!end)(\w+)", wanted[name])) - set(MARKERS):
             sys.exit(f"{name}: there is no marker {', '.join(sorted(unknown))}")
         for marker, make in MARKERS.items():
-            wanted = filled(wanted, marker, make)
-        if wanted != page:
-            different.append(name)
-            if not check:
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(wanted)
-    for name in different:
-        print(f"{name}: {'differs from its result files; run docs/numbers.py' if check else 'written'}")
-    return 1 if different and check else 0
+            wanted[name] = filled(wanted[name], marker, make)
+    return settled(wanted, sys.argv[1:] == ["--check"], "its result files; run docs/numbers.py")
 
 
 if __name__ == "__main__":

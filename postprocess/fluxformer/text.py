@@ -11,7 +11,7 @@ def one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def listed(names: Iterable[str]) -> str:
+def enumerated(names: Iterable[str]) -> str:
     """Names as text: "a, b and c"."""
     *first, last = (*names,) or ("",)
     return f"{', '.join(first)} and {last}" if first else last

@@ -12,7 +12,7 @@ from fluxformer.report.data import MODELS
 from fluxformer.report.style import Drawing
 from fluxformer.report.verdicts import EARNED, Finding, column
 from fluxformer.report.wording import in_short, label
-from fluxformer.text import counted, listed
+from fluxformer.text import counted, enumerated
 
 GROUPS = {"The runs agree": (Verdict.HOLDS,), "The runs say otherwise": (Verdict.OPPOSITE, Verdict.MISSED),
           "There is no difference that matters": (Verdict.NO_DIFFERENCE,)}
@@ -69,7 +69,7 @@ def _asked(chapter: Chapter, found: Found) -> str:
     claims = {claim.id: claim for claim, _ in found}
     sources = dict.fromkeys(name for claim in claims.values() for name in _sources(claim.source))
     models = dict.fromkeys(label(one.model) for _, one in found)
-    return f"{counted(len(claims), 'statement')} from {listed(sources)}, on {chapter.study.name}. Judged for {listed(models)}."
+    return f"{counted(len(claims), 'statement')} from {enumerated(sources)}, on {chapter.study.name}. Judged for {enumerated(models)}."
 
 
 def _sources(source: str) -> list[str]:

@@ -10,7 +10,7 @@ from fluxformer.judging import Verdict
 from fluxformer.report import answers, together_text
 from fluxformer.report.chapter import Chapter, tally
 from fluxformer.report.claims import Rule
-from fluxformer.report.data import CONTROLS, COUPLINGS, MODELS
+from fluxformer.report.data import CONTROLS, COUPLINGS
 from fluxformer.report.origins import behind, origins
 from fluxformer.report.runs import TRAINING, run_rows, trainings_behind
 from fluxformer.report.style import Drawing, as_svg
@@ -27,7 +27,7 @@ _TEMPLATES = Environment(loader=PackageLoader("fluxformer.report"), autoescape=T
                          undefined=StrictUndefined)
 _TEMPLATES.filters["finding"] = lambda name, findings: finding_of(findings, name)
 _TEMPLATES.globals |= {
-    "TITLE": TITLE, "CLASSES": CLASSES, "MARKS": MARKS, "MODELS": MODELS, "KINDS": {**COUPLINGS, **CONTROLS}, "DETAILS": DETAILS, "TRAINING": TRAINING,
+    "TITLE": TITLE, "CLASSES": CLASSES, "MARKS": MARKS, "KINDS": {**COUPLINGS, **CONTROLS}, "DETAILS": DETAILS, "TRAINING": TRAINING,
     "tally": tally, "label": label, "columns_of": columns_of, "in_short": in_short, "detail_rows": detail_rows, "rule_in_words": rule_in_words,
     "answers": answers.answers, "colour": answers.colour, "behind": behind, "trainings_behind": trainings_behind, "origins": origins, "together_text": together_text,
     "svg": lambda drawing: Markup(as_svg(drawing))}
