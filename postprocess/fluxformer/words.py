@@ -32,7 +32,7 @@ def read_words(path: str) -> list[str]:
 
     A word that is there twice is said on the standard output; published vocabularies have such, and the last one counts.
     """
-    words = _numbered(path, _text(path)) if path.endswith(".json") else read_lines(path)
+    words = _numbered(path, read_text(path)) if path.endswith(".json") else read_lines(path)
     check_words(path, words, "word")
     places: dict[str, list[int]] = {}
     for number, word in enumerate(words):
@@ -44,9 +44,20 @@ def read_words(path: str) -> list[str]:
     return words
 
 
+def tokenizer_words(path: str, tokenizer: Mapping[str, Any]) -> list[str]:
+    """The words of a tokenizer.json that was read, in the order of their numbers: those of model.vocab and of added_tokens. RunError if they have
+    no numbers, or these are not 0, 1, 2, ..."""
+    pairs = _of_tokenizer(path, tokenizer)
+    if not all(type(number) is int for _, number in pairs):
+        raise RunError(f"{path}: not a vocabulary: model.vocab is not an object word: number")
+    words = in_order(path, pairs)
+    check_words(path, words, "word")
+    return words
+
+
 def read_lines(path: str) -> list[str]:
     """The lines of a text in UTF-8, without their ends and the byte-order mark. RunError if it cannot be read."""
-    return [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
+    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
 
 
 def read_texts(path: str) -> list[str]:
@@ -106,7 +117,8 @@ def check_words(path: str, words: Sequence[str], what: str) -> None:
             raise RunError(f"{path}: {what} {number} {reason}")
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """A text in UTF-8 without the byte-order mark at its beginning. RunError if it cannot be read; what is not UTF-8 is named by its line."""
     regular_file(path)
     if os.path.getsize(path) > LONGEST:
         raise RunError(f"{path}: not a list of words: it has {os.path.getsize(path)} bytes")
@@ -118,8 +130,10 @@ def _text(path: str) -> str:
         return content.decode("utf-8").removeprefix(MARK)
     except OSError as failure:
         raise RunError(f"{path}: {failure.strerror}") from None
-    except ValueError as failure:
-        raise RunError(f"{path}: not a text in UTF-8 ({failure})") from None
+    except UnicodeDecodeError as failure:
+        before, start = content[:failure.start], failure.start
+        line, byte = before.count(b"\n") + 1, start - before.rfind(b"\n")
+        raise RunError(f"{path}: not a text in UTF-8: byte {byte} of line {line} is 0x{content[start]:02X}") from None
 
 
 def _numbered(path: str, text: str) -> list[str]:
@@ -137,17 +151,20 @@ def _numbered(path: str, text: str) -> list[str]:
 
 
 def _entries(value: Any) -> dict[str, Any]:
-    """An object of JSON, which is a list of pairs here; empty for anything else."""
+    """An object of JSON, or a list of its pairs, as a dictionary; empty for anything else."""
+    if isinstance(value, dict):
+        return value
     return dict(value) if isinstance(value, list) and all(isinstance(one, tuple) for one in value) else {}
 
 
-def _of_tokenizer(path: str, tokenizer: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The pairs word, number of a tokenizer.json, whose objects are lists of pairs: those of model.vocab, which is an object word: number or a
+def _of_tokenizer(path: str, tokenizer: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The pairs word, number of a tokenizer.json, whose objects may be lists of pairs: those of model.vocab, which is an object word: number or a
     list of [word, score], and those of added_tokens, which may be in it too."""
     def refuse(why: str) -> RunError:
         return RunError(f"{path}: not the file of a tokeniser: {why}")
 
     vocabulary, added_tokens = _entries(tokenizer["model"]).get("vocab"), tokenizer.get("added_tokens") or []
+    vocabulary = list(vocabulary.items()) if isinstance(vocabulary, dict) else vocabulary
     if not isinstance(vocabulary, list) or not all(isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
                                                    for one in vocabulary):
         raise refuse("model.vocab is neither an object word: number nor a list of words with scores")
