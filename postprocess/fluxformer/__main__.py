@@ -5,6 +5,7 @@
     python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
     python3 -m fluxformer import FILE ...     a published BERT, DistilBERT, GPT-2 or ViT, or a PyTorch state dict, becomes a model file
     python3 -m fluxformer tokens FILE ...     texts or arrays of your own become a token file
+    python3 -m fluxformer text FILE ...       samples of a token file become texts again
     python3 -m fluxformer export MODEL FILE   a Transformer becomes safetensors, with the names of PyTorch's encoder
     python3 -m fluxformer convert MODEL ...   a Transformer becomes a PDE model with a few knots; how continuous its weights are
 
@@ -28,7 +29,7 @@ from fluxformer.text import one_line
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
 COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
-            "export": "export", "convert": "convert.command"}
+            "text": "tokenisers.command", "export": "export", "convert": "convert.command"}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -22,7 +22,7 @@ from python_package import ENVIRONMENT, FolderTest, call, start  # noqa: E402
 import fluxformer  # noqa: E402
 from fluxformer.tokens import patches, write_token_file  # noqa: E402
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "flux", "form", "##er", "gr\u00f6\u00dfe", ".", "a"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "flux", "form", "er", "gr\u00f6\u00dfe", ".", "a"]
 
 
 class TokensTest(FolderTest):
@@ -102,7 +102,7 @@ class Texts(TokensTest):
         self.write("one.txt", "0\n")
         self.write("hole.txt", "0\n\n")
         cases = [("lines.txt", (), "--words"), ("gap.txt", words, "line 2 has no words"), ("empty.txt", words, "line 1 has no words"),
-                 ("latin.txt", words, "latin.txt: not a text in UTF-8"), ("none.txt", words, "no such file"),
+                 ("latin.txt", words, "latin.txt: not a text in UTF-8: byte 3 of line 1 is 0xF6"), ("none.txt", words, "no such file"),
                  ("lines.txt", ("--words", self.path("bare.txt")), "'form' (line 2) is not in the vocabulary, which has no <unk> or [UNK]"),
                  ("lines.txt", (*words, "--first", "<s>"), "'<s>' is not in the vocabulary"), ("lines.txt", (*words, "--length", "0"), "--length 0"),
                  ("lines.txt", (*words, "--length", "2", "--first", "[CLS]", "--last", "[SEP]"), "--length 2: too short"),
@@ -217,7 +217,7 @@ class Arrays(TokensTest):
 
 class Example(TokensTest):
     def test_the_tokeniser_of_the_guide_writes_a_token_file(self):
-        words = [word.replace("ö", "o") for word in VOCABULARY]  # words of that tokeniser have no accents
+        words = [{"er": "##er"}.get(word, word.replace("ö", "o")) for word in VOCABULARY]  # words of that tokeniser have no accents
         self.write("vocab.txt", "\n".join(words) + "\n")
         self.write("lines.txt", "Former flux.\tGröße a\nabc former\n")
         script = os.path.join(ROOT, "docs", "examples", "own_tokens.py")

@@ -78,9 +78,9 @@ class Merges:
             self._pairs[numbers[left], numbers[right]] = rank, numbers[left + right]
         self._remembered = functools.lru_cache(REMEMBERED)(self._merged)
         # A pair without a merge across it is a place to cut. Where no merge has a blank behind another letter, words can be remembered.
-        self._at_blanks = not byte_level and not whole_first and BLANK in numbers and not any(
-            re.search(f"[^{BLANK}]{BLANK}", left + right) for left, right in merges)
-        self.words: Callable[[str], Iterable[int]] = self._by_words if self._at_blanks else self._remembered
+        self.words: Callable[[str], Iterable[int]] = self._remembered
+        if not byte_level and not whole_first and BLANK in numbers and not any(re.search(f"[^{BLANK}]{BLANK}", left + right) for left, right in merges):
+            self.words = self._by_words
 
     def _by_words(self, piece: str) -> list[int]:
         """The numbers of the words of a piece that may be cut in front of blanks."""

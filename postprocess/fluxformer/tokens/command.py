@@ -2,11 +2,20 @@
 
     python3 -m fluxformer tokens lines.txt --words vocab.txt --output TOKENS.h5           a sample per line, words between spaces
     python3 -m fluxformer tokens lines.txt --words vocab.txt --first '[CLS]' --last '[SEP]' --labels labels.txt --output TOKENS.h5
+    python3 -m fluxformer tokens lines.txt --tokenizer tokenizer.json --output TOKENS.h5  the words of a published tokeniser
+    python3 -m fluxformer tokens lines.txt --tokenizer vocab.txt [--cased] --output TOKENS.h5               of a BERT without its tokenizer.json
+    python3 -m fluxformer tokens lines.txt --tokenizer vocab.json merges.txt --output TOKENS.h5             of a GPT-2 or RoBERTa without it
     python3 -m fluxformer tokens samples.npz --output TOKENS.h5                           arrays that a tokeniser wrote
 
+--tokenizer cuts texts as the published library does: WordPiece (BERT), byte-level merges (GPT-2, RoBERTa, Llama 3, Qwen 2, SmolLM, Pythia,
+ModernBERT), merges of characters and bytes (Llama 2). What it does not compute is refused by name. A tab separates the two texts of a pair.
+Special words are put around each sample as the file says, --plain leaves them out; where a text holds one itself ([MASK], <|endoftext|>), it
+counts as that word, and --no-specials refuses such texts. Beside the ids the file then holds words, specials, segments of pairs, and
+token_bytes, the bytes of the text that each token stands for (of byte-level tokenisers). `fluxformer text` makes texts of it again.
+
 A vocabulary has one word per line in the order of their numbers, or is a JSON object word: number. A word of the lines that is not in it
-becomes <unk> or [UNK], which it must have then; more than half is a warning. Vocabularies of pieces of words need their tokeniser: with the
-marks Ġ, ▁ or </w> they are refused here, with ## if more than half of the words are unknown.
+becomes <unk> or [UNK], which it must have then; more than half is a warning. Vocabularies of pieces of words (with the marks Ġ, ▁, </w> or ##)
+are refused: they need --tokenizer.
 
 Shorter lines are padded (with [PAD] or <pad>, else number 0), and the file says how long each is. --labels has a class per line: numbers
 from 0, or names. --test and --test-labels are samples of their own for testing, the label -1 being that of a sample without one; without
@@ -17,6 +26,7 @@ An .npz holds, for numpy.savez(path, ids=..., lengths=...):
     ids        samples x tokens, whole numbers from 0     or     features    samples x tokens x numbers (patches of an image, say)
     lengths    samples: how many tokens are real; without it all are          segments    samples x tokens, from 0, beside ids
     attention_mask    samples x tokens, instead of lengths: 1 for real tokens, 0 for padding behind them
+    token_bytes    samples x tokens: bytes of each token, beside ids
     labels     samples: classes from 0 (test/labels: -1 for none)             words, label_names    texts
 and train/ids, test/ids, ... instead, if there are samples for testing. input_ids and token_type_ids are other names of ids and segments.
 Padding stands on the right; samples that end with [PAD] or the like without lengths or attention_mask are refused.
@@ -45,9 +55,12 @@ import numpy as np
 from fluxformer.hdf5_file import RunError
 from fluxformer.part_file import refuse_place
 from fluxformer.state_dict import listed, read_npz
+from fluxformer.tokenisers import read_tokeniser
+from fluxformer.tokenisers.command import CASED, TOKENIZER
 from fluxformer.tokens.labels import label_notes, read_labels
 from fluxformer.tokens.padding import is_padding
 from fluxformer.tokens.token_file import OF_TOKENISERS, PER_SAMPLE, Samples, checked_samples, notes_on, special_ids, write_samples
+from fluxformer.tokens.tokenised import tokenise
 from fluxformer.tokens.unknown_words import UNKNOWN, about_unknown, refuse_marked_pieces
 from fluxformer.words import listed_words, read_texts, read_words
 
@@ -121,17 +134,15 @@ PADDING = ("[PAD]", "<pad>")
 TEXTS = ("words", "label_names")
 
 
-def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Reads a text: splits, words and names of labels."""
-    if not options.words:
-        raise RunError(f"{options.input}: --words names the vocabulary of a text")
+Rows = dict[str, list[list[int]]]  # ids, segments, ... of the samples of a text
+
+
+def _by_words(options: argparse.Namespace, paths: Sequence[str]) -> tuple[list[Rows], list[str], list[int]]:
+    """Texts with words between spaces: their samples, the vocabulary, and no special words."""
     if options.length is not None and options.length < 1 + bool(options.first) + bool(options.last):
         raise RunError(f"--length {options.length}: too short for a sample")
-    if options.test_labels and not (options.test and options.labels):
-        raise RunError("--test-labels goes with --test and --labels")
     words = read_words(options.words)
     refuse_marked_pieces(options.words, words)
-    paths = [options.input, *filter(None, [options.test])]
     encoded = [encode(path, words, options.first, options.last, options.length) for path in paths]
     for path, text in zip(paths, encoded):
         if said := about_unknown(path, words, text.total, text.unknown):
@@ -139,24 +150,51 @@ def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[st
         if text.composed:
             print(f"{path}: {text.composed} of {text.total} words are in the vocabulary in another form of Unicode (letters and accents composed or not), and "
                   "count as those")
-    wide = max(len(sample) for text in encoded for sample in text.samples)
+    return [{"ids": text.samples} for text in encoded], words, []
+
+
+def _by_tokeniser(options: argparse.Namespace, paths: Sequence[str]) -> tuple[list[Rows], list[str], list[int]]:
+    """Texts for a tokeniser: their samples, its vocabulary, and its special words."""
+    for name in ("words", "first", "last"):
+        if getattr(options, name) is not None:
+            raise RunError(f"--{name} is for words between spaces; --tokenizer has its own")
+    tokeniser = read_tokeniser(options.tokenizer, options.cased)
+    encoded = [tokenise(path, tokeniser, specials=not options.plain, allow_specials=not options.no_specials, length=options.length) for path in paths]
+    for note in (*tokeniser.notes, *(note for text in encoded for note in text.notes)):
+        print(note)
+    pairs = any(segment for text in encoded for sample in text.segments for segment in sample)
+    rows = [{"ids": text.ids, **({"segments": text.segments} if pairs else {}), **({"token_bytes": text.sizes} if tokeniser.byte_level else {})}
+            for text in encoded]
+    return rows, tokeniser.words, tokeniser.specials
+
+
+def _from_text(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str], list[int]]:
+    """Reads a text: splits, words, names of labels, numbers of special words."""
+    if not options.words and not options.tokenizer:
+        raise RunError(f"{options.input}: --words names the vocabulary of a text, --tokenizer the files of its tokeniser")
+    if options.test_labels and not (options.test and options.labels):
+        raise RunError("--test-labels goes with --test and --labels")
+    paths = [options.input, *filter(None, [options.test])]
+    texts, words, specials = (_by_tokeniser if options.tokenizer else _by_words)(options, paths)
+    wide = max(len(sample) for text in texts for sample in text["ids"])
     filling = next((words.index(word) for word in PADDING if word in words), 0)
     labels, names = read_labels([options.labels, *filter(None, [options.test_labels])]) if options.labels else ([], [])
     splits = {}
-    for number, (place, (samples, *_)) in enumerate(zip(("train/", "test/") if options.test else ("",), encoded)):
-        arrays: dict[str, Any] = {"ids": np.array([sample + [filling] * (wide - len(sample)) for sample in samples]),
-                                  "lengths": np.array([len(sample) for sample in samples])}
+    for number, (place, text) in enumerate(zip(("train/", "test/") if options.test else ("",), texts)):
+        arrays: dict[str, Any] = {name: np.array([sample + [filling if name == "ids" else 0] * (wide - len(sample)) for sample in samples])
+                                  for name, samples in text.items()}
+        arrays["lengths"] = np.array([len(sample) for sample in text["ids"]])
         if number < len(labels):
-            if len(labels[number]) != len(samples):
-                raise RunError(f"{(options.labels, options.test_labels)[number]}: {len(labels[number])} labels for {len(samples)} samples")
+            if len(labels[number]) != len(text["ids"]):
+                raise RunError(f"{(options.labels, options.test_labels)[number]}: {len(labels[number])} labels for {len(text['ids'])} samples")
             arrays["labels"] = np.array(labels[number])
         splits[place] = checked_samples(f"{paths[number]}: ", arrays, test=place == "test/")
-    return splits, words, names
+    return splits, words, names, specials
 
 
-def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str]]:
-    """Reads an .npz: splits, words and names of labels."""
-    for name in ("test", "labels", "test_labels", "first", "last", "length"):
+def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str], list[str], list[int]]:
+    """Reads an .npz: splits, words, names of labels, and no special words."""
+    for name in ("test", "labels", "test_labels", "first", "last", "length", "tokenizer"):
         if getattr(options, name) is not None:
             raise RunError(f"--{name.replace('_', '-')} is for texts; an .npz has its own arrays")
     arrays = read_npz(options.input)
@@ -186,7 +224,7 @@ def _from_npz(options: argparse.Namespace) -> tuple[dict[str, Samples], list[str
     samples = {place: checked_samples(f"{options.input}: {place}", one, words=texts["words"], test=place == "test/") for place, one in splits.items()}
     for note in notes_on(options.input, samples, texts["words"]):
         print(f"warning: {note}")
-    return samples, texts["words"], texts["label_names"]
+    return samples, texts["words"], texts["label_names"], []
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -195,6 +233,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("input", help="a text with a sample per line, or an .npz")
     parser.add_argument("--output", metavar="TOKENS.h5", required=True, help="token file to write")
     parser.add_argument("--words", metavar="FILE", help="vocabulary: a word per line, or .json")
+    parser.add_argument("--tokenizer", metavar="FILE", nargs="+", help=TOKENIZER)
+    parser.add_argument("--cased", action="store_true", help=CASED)
+    parser.add_argument("--plain", action="store_true", help="no special words around a sample, as --tokenizer would put them")
+    parser.add_argument("--no-specials", action="store_true", help="refuse a text that holds a special word of --tokenizer")
     parser.add_argument("--labels", metavar="FILE", help="a class per line: numbers from 0, or names")
     parser.add_argument("--first", metavar="WORD", help="word in front of each sample ([CLS])")
     parser.add_argument("--last", metavar="WORD", help="word behind each sample ([SEP])")
@@ -209,10 +251,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """`fluxformer tokens`: writes the token file and prints what it holds."""
     options = parse(arguments)
-    read = [options.input, options.words, options.labels, options.test, options.test_labels]
+    for name in ("cased", "plain", "no_specials"):
+        if getattr(options, name) and not options.tokenizer:
+            raise RunError(f"--{name.replace('_', '-')} goes with --tokenizer")
+    read = [options.input, options.words, *(options.tokenizer or ()), options.labels, options.test, options.test_labels]
     refuse_place(options.output, tuple(filter(None, read)), options.overwrite)
-    splits, words, names = (_from_npz if options.input.lower().endswith(".npz") else _from_text)(options)
-    write_samples(options.output, splits, words, names, special_ids(options.input, options.specials, words))
+    splits, words, names, specials = (_from_npz if options.input.lower().endswith(".npz") else _from_text)(options)
+    write_samples(options.output, splits, words, names, sorted({*specials, *special_ids(options.input, options.specials, words)}))
     for note in label_notes(splits, names):
         print(f"{options.output}: {note}")
     shapes = {place: split["ids" if "ids" in split else "features"].shape for place, split in splits.items()}

@@ -19,7 +19,7 @@ from fluxformer.words import listed_words
 import h5py
 import numpy as np
 
-PER_SAMPLE = ("ids", "features", "lengths", "attention_mask", "segments", "labels")
+PER_SAMPLE = ("ids", "features", "lengths", "attention_mask", "segments", "token_bytes", "labels")
 OF_TOKENISERS = {"input_ids": "ids", "token_type_ids": "segments"}  # their name: the name here
 Samples = dict[str, np.ndarray]
 
@@ -53,7 +53,8 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
 def write_token_file(path: str, *, ids: Any = None, features: Any = None, lengths: Any = None, segments: Any = None, labels: Any = None,
                      attention_mask: Any = None, input_ids: Any = None, token_type_ids: Any = None,
                      words: Sequence[str] | Mapping[str, int] = (), label_names: Sequence[str] | Mapping[str, int] = (),
-                     test: Mapping[str, Any] | None = None, specials: Sequence[int | str] = (), overwrite: bool = False) -> None:
+                     test: Mapping[str, Any] | None = None, specials: Sequence[int | str] = (), token_bytes: Any = None,
+                     overwrite: bool = False) -> None:
     """Writes samples that the program reads with data.set = tokens.
 
     Parameters
@@ -84,6 +85,8 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
         Samples for testing, by the names above (ids, labels, ...). Without it the same samples serve both.
     specials : sequence of int or str
         Numbers (or, beside `words`, words) that stand for no word, such as start, end and padding: they are never masked.
+    token_bytes : as `ids`
+        Number of bytes of the text that each token stands for, [sample, token], 0 for special words around it.
     overwrite : bool
         True: a file that is there is replaced.
 
@@ -101,7 +104,7 @@ def write_token_file(path: str, *, ids: Any = None, features: Any = None, length
     """
     refuse_place(path, (), overwrite)
     given = {"ids": ids, "features": features, "lengths": lengths, "segments": segments, "labels": labels, "attention_mask": attention_mask,
-             "input_ids": input_ids, "token_type_ids": token_type_ids}
+             "token_bytes": token_bytes, "input_ids": input_ids, "token_type_ids": token_type_ids}
     splits: dict[str, Mapping[str, Any]] = {"": given} if test is None else {"train/": given, "test/": test}
     vocabulary, names = listed_words(path, words, "words"), listed_words(path, label_names, "label_names")
     if any(_are_texts(one.get("labels")) for one in splits.values()):
@@ -232,8 +235,9 @@ def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: 
         if not np.isfinite(features).all():
             raise RunError(f"{place}features holds numbers that are not finite")
         found["features"] = features.astype(np.float32 if features.itemsize <= 4 else np.float64)
-        if "segments" in arrays:
-            raise RunError(f"{place}segments needs ids: only words have segments")
+        for name, what in (("segments", "segments"), ("token_bytes", "bytes")):
+            if name in arrays:
+                raise RunError(f"{place}{name} needs ids: only words have {what}")
         shape = features.shape[:2]
     else:
         ids, lengths = _padded(f"{place}ids", arrays["ids"], wide)
@@ -245,11 +249,13 @@ def checked_samples(place: str, given: Mapping[str, Any], wide: int = 0, words: 
             if "lengths" in arrays:
                 raise RunError(f"{place}lengths follows from lists of ids of different lengths: give one of both")
             arrays["lengths"] = lengths
-        if "segments" in arrays:
-            segments, those = _padded(f"{place}segments", arrays["segments"], wide)
+        for name in ("segments", "token_bytes"):
+            if name not in arrays:
+                continue
+            numbers, those = _padded(f"{place}{name}", arrays[name], wide)
             if those is not None and (lengths is None or list(those) != list(lengths)):
-                raise RunError(f"{place}segments has other lengths than ids")
-            found["segments"] = _whole(f"{place}segments", segments, shape, 0)
+                raise RunError(f"{place}{name} has other lengths than ids")
+            found[name] = _whole(f"{place}{name}", numbers, shape, 0)
     if "attention_mask" in arrays:
         mask, those = _padded(f"{place}attention_mask", arrays["attention_mask"], shape[1])
         if (None if those is None else list(those)) != (list(arrays["lengths"]) if "lengths" in arrays else None):

@@ -13,17 +13,20 @@ from fluxformer.hdf5_file import RunError
 
 UNKNOWN = ("<unk>", "[UNK]")
 HALF = 0.5  # share of unknown words above which a text does not fit
-# Letters of Maltese begin with Ġ, too: so many words of a vocabulary may.
-MARKS = {"Ġ": (str.startswith, 0.02), "▁": (str.startswith, 0.0), "</w>": (str.endswith, 0.0)}
 INSIDE = re.compile(r"##\w.*|\w.*@@", re.DOTALL)  # pieces beside which whole words stand as they are
-TOKENISER = "let the tokeniser of the model make the numbers, and give them as an .npz or to write_token_file"
+# What carries the mark of a tokeniser, and how many words of a vocabulary may: words of Maltese begin with Ġ, headings with ##.
+MARKS: dict[str, tuple[Callable[[str], object], float]] = {
+    "Ġ": (lambda word: word.startswith("Ġ"), 0.02), "▁": (lambda word: word.startswith("▁"), 0.0),
+    "</w>": (lambda word: word.endswith("</w>"), 0.0), "##": (lambda word: word.startswith("##") and INSIDE.fullmatch(word), 0.02)}
+TOKENISER = ("give --tokenizer the files of its tokeniser (tokenizer.json, vocab.txt, or vocab.json merges.txt), or what another tokeniser made of the "
+             "text as an .npz or to write_token_file")
 
 
 def refuse_marked_pieces(path: str, words: Sequence[str]) -> None:
-    """RunError if the words of the vocabulary `path` carry the mark of a blank: a word of a text then is another piece with the blank than
-    without it, and words between spaces would become the wrong ones."""
+    """RunError if the words of the vocabulary `path` carry the mark of a blank, or of the inside of a word: then words between spaces would
+    become other pieces than the tokeniser makes of them."""
     for mark, (carries, share) in MARKS.items():
-        pieces = [word for word in words if carries(word, mark)]
+        pieces = [word for word in words if carries(word)]
         if len(pieces) > share * len(words):
             raise RunError(f"{path}: {len(pieces)} of its {len(words)} words have the mark {mark} of a tokeniser ({pieces[0]}): it has pieces of words, and "
                            f"words between spaces would become other pieces; {TOKENISER}")
@@ -62,8 +65,7 @@ def about_unknown(path: str, words: Sequence[str], total: int, unknown: Counter[
             f"{''.join(f'; {one}' for one in _guesses(words, unknown))}")
     piece = next(filter(INSIDE.fullmatch, words), None)
     if piece is not None:
-        said += (f"; the vocabulary has pieces of words ({piece}), into which its tokeniser cuts words: {TOKENISER}; "
-                 "docs/examples/own_tokens.py has that of BERT")
+        said += (f"; the vocabulary has pieces of words ({piece}), into which its tokeniser cuts words: {TOKENISER}")
     if missing > HALF * total and piece is not None:
         raise RunError(said)
     return f"warning: {said}" if missing > HALF * total or piece is not None else said
