@@ -10,7 +10,7 @@ from fluxformer.tokenisers.entry import Entry
 from fluxformer.tokenisers.letters import WHITE, is_of_word
 from fluxformer.tokenisers.normalisers import Normaliser
 
-FRONT, BACK = re.compile(f"[{WHITE}]*\\Z"), re.compile(f"[{WHITE}]*")
+BLANKS = re.compile(f"[{WHITE}]*")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,6 @@ class AddedWord:
 def added_word_of(entry: Entry) -> AddedWord:
     """One of added_tokens of a tokenizer.json. RunError if it is not read here."""
     entry.known("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
-    if not entry.text("content"):
-        raise entry.refuse("must not be empty", "content")
     special = entry.flag("special", False)
     return AddedWord(entry.text("content"), entry.whole("id"), special, entry.flag("single_word", False), entry.flag("lstrip", False),
                      entry.flag("rstrip", False), entry.flag("normalized", not special))
@@ -74,9 +72,9 @@ class AddedWords:
             word, start, end = self._words[match[0]], match.start(), match.end()
             if start < done or word.single and (start > 0 and is_of_word(text[start - 1]) or end < len(text) and is_of_word(text[end])):
                 continue
-            if word.left and (blanks := FRONT.search(text[done:start])):
-                start = done + blanks.start()
-            if word.right and (blanks := BACK.match(text, end)):
+            if word.left:
+                start = done + len(text[done:start].rstrip(WHITE))
+            if word.right and (blanks := BLANKS.match(text, end)):
                 end = blanks.end()
             if done < start:
                 parts.append((text[done:start], None))

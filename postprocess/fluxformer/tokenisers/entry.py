@@ -50,10 +50,6 @@ class Entry:
         """The entry as it is; None if it is not there."""
         return self._values.get(name)
 
-    def all(self) -> dict[str, Any]:
-        """All entries by name."""
-        return dict(self._values)
-
     def kind(self, known: Iterable[str]) -> str:
         """The entry `type`, which must be one of `known`."""
         kind = self.text("type")

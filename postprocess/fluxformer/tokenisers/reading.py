@@ -68,6 +68,7 @@ def _of_json(path: str) -> Tokeniser:
     entry = Entry(path, "", found)
     if not isinstance(found.get("model"), dict):
         raise RunError(f"{path}: not the file of a tokeniser: it has no object model; a vocabulary (word: number) needs its merges.txt behind it")
+    _kind(Entry(path, "model", found["model"]))  # of other kinds the words may be no object
     words = tokenizer_words(path, found)
     if len(numbers := {word: number for number, word in enumerate(words)}) < len(words):
         word = next(word for number, word in enumerate(words) if numbers[word] != number)
@@ -125,12 +126,14 @@ def _built(entry: Entry, words: Sequence[str], notes: Sequence[str]) -> Tokenise
                      lambda: decoder_of(entry.part("decoder"), contents), unknown, notes)
 
 
+def _kind(entry: Entry) -> str:
+    """The type of a model, which old files do not say."""
+    return entry.kind(KINDS) if entry.has("type") else "BPE" if entry.has("merges") else "WordPiece"
+
+
 def _model(entry: Entry, numbers: Mapping[str, int], splitting: Splitting) -> tuple[Model, int | None]:
-    """The model that makes words of pieces, and the number of its unknown word. Old files do not say its type."""
-    if not entry.has("type"):
-        entry = Entry(entry.path, entry.place, {**entry.all(), "type": "BPE" if entry.has("merges") else "WordPiece"})
-    kind = entry.kind(KINDS)
-    unknown = None
+    """The model that makes words of pieces, and the number of its unknown word."""
+    kind, unknown = _kind(entry), None
     if entry.has("unk_token"):
         unknown = numbers.get(entry.text("unk_token"))
         if unknown is None:

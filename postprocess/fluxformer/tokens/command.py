@@ -257,7 +257,7 @@ def main(arguments: list[str]) -> None:
     read = [options.input, options.words, *(options.tokenizer or ()), options.labels, options.test, options.test_labels]
     refuse_place(options.output, tuple(filter(None, read)), options.overwrite)
     splits, words, names, specials = (_from_npz if options.input.lower().endswith(".npz") else _from_text)(options)
-    write_samples(options.output, splits, words, names, sorted({*specials, *special_ids(options.input, options.specials, words)}))
+    write_samples(options.output, splits, words, names, list(dict.fromkeys([*specials, *special_ids(options.input, options.specials, words)])))
     for note in label_notes(splits, names):
         print(f"{options.output}: {note}")
     shapes = {place: split["ids" if "ids" in split else "features"].shape for place, split in splits.items()}
