@@ -108,6 +108,13 @@ class Rules(TokeniserTest):
         self.assertEqual([LETTERS[ord(one)] for one in " \n!~"], ["\u0120", "\u010a", "!", "~"])
         self.assertEqual(LETTERS[0xAD], "\u0143")  # the last one: the soft hyphen is not seen
 
+    def test_words_of_bytes_that_are_no_text_are_marked_one_by_one(self):
+        tokeniser = self.tokeniser("llama2")
+        for content, text in ((b"\xe2\x82\xac", "\u20ac"), (b"\xe2\x82", "\ufffd\ufffd"), (b"\xff", "\ufffd")):
+            self.assertEqual(tokeniser.decode(tokeniser.words.index(f"<0x{byte:02X}>") for byte in content), text)
+        tokeniser = self.tokeniser("gpt2")
+        self.assertEqual(tokeniser.decode(tokeniser.words.index(LETTERS[byte]) for byte in b"\xe2\x82a"), "\ufffda")
+
     def test_the_pair_of_lowest_rank_is_merged_first_and_of_equal_ones_the_first(self):
         def slowly(letters, merges):
             words = list(letters)
@@ -146,7 +153,7 @@ class Rules(TokeniserTest):
         gpt2, llama, qwen = (by_shape(PATTERNS[pattern]) for pattern in (GPT2, NEWER % "{1,3}", NEWER % ""))
         for split, text, pieces in (
                 (gpt2, "I'll  I'LL", ["I", "'ll", " ", " I", "'", "LL"]), (llama, "I'll  I'LL", ["I", "'ll", " ", " I", "'LL"]),
-                (qwen, "it'\u017f'S", ["it", "'\u017f", "'S"]), (gpt2, "it'\u017f", ["it", "'", "\u017f"]),
+                (qwen, "it'\u017fx'S", ["it", "'\u017f", "x", "'S"]), (gpt2, "\x1c.", ["\x1c."]), (gpt2, "it'\u017f", ["it", "'", "\u017f"]),
                 (llama, "12345", ["123", "45"]), (qwen, "123", ["1", "2", "3"]), (gpt2, " 12\u0663\u00bd\u2167 x", [" 12\u0663\u00bd\u2167", " x"]),
                 (llama, "a \n\n  b", ["a", " \n\n", " ", " b"]), (gpt2, "a \n\n  b", ["a", " \n\n ", " b"]),
                 (llama, "!a\n!!\r\nb", ["!a", "\n", "!!\r\n", "b"]), (llama, "\u00a0b", ["\u00a0b"]), (gpt2, "a  ", ["a", "  "]),
@@ -188,7 +195,7 @@ class Rules(TokeniserTest):
         tokeniser = read_tokeniser([self.saved(file)])
         for text, parts in (("x \u00a0<a> y", [("x", None), (" \u00a0<a>", "<a>"), (" y", None)]),
                             ("<a><b> \n <a>", [("<a><b> \n ", "<a><b>"), ("<a>", "<a>")]),
-                            ("word words sword (word)", [("word", "word"), (" words sword (", None), ("word", "word"), (")", None)])):
+                            ("word words sword (word) word1_word", [("word", "word"), (" words sword (", None), ("word", "word"), (") word1_word", None)])):
             self.assertEqual([(part, word and word.text) for part, word in tokeniser._raw.cut(text)], parts)
         self.assertEqual([word.text for word in tokeniser.encode("word <a>").found], ["word", "<a>"])
 
@@ -197,7 +204,7 @@ class Rules(TokeniserTest):
         words = [tokeniser.encode(text, specials=False).ids for text in ("the the the the the", "a a", "a a a a a a a a")]
         self.assertEqual([len(one) for one in words], [5, 2, 8])
         cls, sep = 2, 3
-        self.assertEqual(tokeniser.encode("the the the the the", "a a", length=8).ids, [cls, *words[0][:3], sep, *words[1], sep])
+        self.assertEqual(tokeniser.encode("the the the the the", "a a", length=9).ids, [cls, *words[0][:4], sep, *words[1], sep])
         self.assertEqual(tokeniser.encode("the the the the the", "a a a a a a a a", length=10).ids, [cls, *words[0][:3], sep, *words[2][:4], sep])
         self.assertEqual(tokeniser.encode("the the the the the", length=4).ids, [cls, *words[0][:2], sep])
         with self.assertRaisesRegex(fluxformer.RunError, "a length of 2 is too short"):
