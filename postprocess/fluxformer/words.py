@@ -115,6 +115,11 @@ def check_words(path: str, words: Sequence[str], what: str) -> None:
         if not isinstance(word, str) or not word or "\0" in word:
             reason = "is no text" if not isinstance(word, str) else "holds a zero byte" if word else "is empty"
             raise RunError(f"{path}: {what} {number} {reason}")
+    try:
+        "".join(words).encode("utf-8")
+    except UnicodeEncodeError:  # JSON may have half of a pair of UTF-16
+        number = next(number for number, word in enumerate(words) if any("\ud800" <= letter <= "\udfff" for letter in word))
+        raise RunError(f"{path}: {what} {number} is no text in Unicode: {words[number]!a}") from None
 
 
 def read_text(path: str) -> str:

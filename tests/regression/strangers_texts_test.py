@@ -90,7 +90,8 @@ class Padding(TextsTest):
         self.assert_raises("input_ids and ids are two names of the same", ids=self.IDS, input_ids=self.IDS)
 
     def test_a_mask_that_is_none_of_padding_on_the_right_is_refused(self):
-        for mask, part in (([[0, 0, 1, 1], [1] * 4], r"sample 0 begins with 2 tokens of padding\. Padding on the left is not read: padding stands on the right"),
+        for mask, part in (([[0, 0, 1, 1], [1] * 4], r"sample 0 is left-padded: it begins with 2 tokens of padding\. Padding on the left is not read: padding "
+                            "stands on the right"),
                            ([[1, 0, 1, 1], [1] * 4], "token 1 of sample 0 is masked, and real ones follow"), ([[1] * 4, [0] * 4], "sample 1 has no real token"),
                            ([[2] * 4, [1] * 4], "other numbers than 1"), ([[1] * 4], r"shape \(1, 4\), expected \(2, 4\)"), ([[1], [1] * 4], "other lengths than ids")):
             with self.subTest(part):

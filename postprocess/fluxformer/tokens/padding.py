@@ -49,7 +49,8 @@ def mask_lengths(what: str, mask: np.ndarray, shape: tuple[int, ...]) -> np.ndar
     if (odd := np.flatnonzero((real != (np.arange(shape[1]) < lengths[:, None])).any(axis=1))).size:
         row = real[odd[0]]
         if not row[0]:
-            raise RunError(f"{what}: sample {odd[0]} begins with {int(row.argmax())} tokens of padding. Padding on the left is not read: {RIGHT}")
+            raise RunError(f"{what}: sample {odd[0]} is left-padded: it begins with {int(row.argmax())} tokens of padding. Padding on the left is not "
+                           f"read: {RIGHT}")
         raise RunError(f"{what}: token {int(row.argmin())} of sample {odd[0]} is masked, and real ones follow: only padding at the end can be left out")
     return lengths
 
