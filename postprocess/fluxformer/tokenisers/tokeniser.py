@@ -128,10 +128,6 @@ class Tokeniser:
                 words.append(self.words[number])
         return "".join(self._decoder(words))
 
-    def normalised_bytes(self, text: str) -> int:
-        """The number of bytes of a text behind the normaliser."""
-        return len(self._normalise(text).encode("utf-8"))
-
     def _body(self, text: str) -> tuple[list[int], list[int], list[AddedWord]]:
         """The words of a text, their bytes, and the added words in it."""
         ids: list[int] = []
