@@ -3,8 +3,8 @@
 were, and what is not computed is refused by its name.
 
 tests/support/tokenisers_reference.json has small tokenisers of ten kinds and what the library (tokenizers 0.23.2) makes of awkward sentences.
-Another implementation, that of JavaScript, makes a final sigma of the last sigma of a word and takes U+2B820 to U+2B91F for Chinese; the rules
-here, and the library, do not. Characters that Unicode 14 does not have (Python 3.11) are left as they are: newer tables may call them marks,
+Another implementation, that of JavaScript, makes a final sigma of the last sigma of a word and has other blocks of Chinese characters; the
+rules here are those of the library. Characters that Unicode 14 does not have (Python 3.11) are left as they are: newer tables may call them marks,
 letters or numbers. The sentences hold none.
 """
 
