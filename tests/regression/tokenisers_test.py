@@ -213,7 +213,7 @@ class Rules(TokeniserTest):
         self.assertEqual(tokeniser.encode("the the the the the", "a a", length=9).ids, [cls, *words[0][:4], sep, *words[1], sep])
         self.assertEqual(tokeniser.encode("the the the the the", "a a a a a a a a", length=10).ids, [cls, *words[0][:3], sep, *words[2][:4], sep])
         self.assertEqual(tokeniser.encode("the the the the the", length=4).ids, [cls, *words[0][:2], sep])
-        with self.assertRaisesRegex(fluxformer.RunError, "a length of 2 is too short"):
+        with self.assertRaisesRegex(fluxformer.RunError, "a length of 2 leaves no token"):
             tokeniser.encode("the", length=2)
 
     def test_patterns_of_other_models_need_python3_regex(self):
@@ -439,7 +439,7 @@ class Commands(TokeniserTest):
                 ("a\nb [PAD] c\n", (), "bert-cased", "line 2 holds '[PAD]': lines need no padding"), ("a\nb <pad>\n", (), "roberta", "line 2 holds '<pad>'"),
                 ("x\n a <|endoftext|> b\n", ("--no-specials",), "gpt2", "line 2 holds '<|endoftext|>', which is a special word"),
                 ("x\ny [MASK]\n", ("--no-specials",), "bert-cased", "line 2 holds '[MASK]'"), (b"caf\xe9\n", (), "gpt2", "byte 4 of line 1 is 0xE9"),
-                (b"a\nb\n12\xff\n", (), "gpt2", "byte 3 of line 3 is 0xFF"), ("a\n", ("--length", "2"), "bert-cased", "line 1: a length of 2 is too short"),
+                (b"a\nb\n12\xff\n", (), "gpt2", "byte 3 of line 3 is 0xFF"), ("a\n", ("--length", "2"), "bert-cased", "line 1: a length of 2 leaves no token"),
                 ("a\n", ("--words", "vocab.txt"), "gpt2", "--words is for words between spaces"), ("a\n", ("--first", "x"), "gpt2", "--first is for"),
                 ("a\n", ("--cased",), "gpt2", "only a vocab.txt"), ("a\n", ("--labels", self.write("labels.txt", "1\n-1\n")), "gpt2", "label -1"),
                 ("a\nb\n", ("--labels", self.write("mixed.txt", "1\nx\n")), "gpt2", "labels are whole numbers or names, not both")):

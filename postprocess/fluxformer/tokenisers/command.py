@@ -13,7 +13,9 @@ Ends with status 2 and one message if the file has no words, or words of another
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
 from collections.abc import Iterator
 
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
@@ -82,7 +84,8 @@ def main(arguments: list[str]) -> None:
     options = parse(arguments)
     if options.output:
         refuse_place(options.output, (options.input, *options.tokenizer), options.overwrite)
-    tokeniser = read_tokeniser(options.tokenizer, options.cased)
+    with contextlib.redirect_stdout(sys.stdout if options.output else sys.stderr):  # what is said of the vocabulary is no text of the file
+        tokeniser = read_tokeniser(options.tokenizer, options.cased)
     lines = []
     for number, sample in enumerate(samples_of(options.input, options.split, tokeniser.words)):
         try:

@@ -93,7 +93,7 @@ class Tokeniser:
         Raises
         ------
         RunError
-            If a character has no word, the tokeniser has no form for pairs, or `length` is too short for its special words.
+            If a character has no word, the tokeniser has no form for pairs, or `length` leaves no token beside its special words.
         """
         parts = self._template.parts(pair is not None, specials)
         if not parts:
@@ -102,7 +102,7 @@ class Tokeniser:
         if length is not None:
             most = length - sum(len(part.specials) for part in parts)
             if most < 1:
-                raise RunError(f"a length of {length} is too short for the special words of the tokeniser")
+                raise RunError(f"a length of {length} leaves no token for a text")
             bodies = [(ids[:cut], sizes[:cut], found) for (ids, sizes, found), cut in zip(bodies, _shares([len(one[0]) for one in bodies], most))]
         ids: list[int] = []
         segments: list[int] = []

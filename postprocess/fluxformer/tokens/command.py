@@ -132,8 +132,6 @@ def encode(path: str, words: Sequence[str], first: str | None = None, last: str 
 
 PADDING = ("[PAD]", "<pad>")
 TEXTS = ("words", "label_names")
-
-
 Rows = dict[str, list[list[int]]]  # ids, segments, ... of the samples of a text
 
 
