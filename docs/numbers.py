@@ -95,8 +95,9 @@ def reached(_):
 def benchmarks(_):
     """Times against PyTorch, and the share of the peak."""
     found = json.loads(read(os.path.join(DATA, "benchmarks.json")))
-    rows = [[one["what"], milliseconds(one["ours"]), milliseconds(one["pytorch"]), f"{one['ratio']:.2f}", f"{one['share']:.2f}"] for one in found["rows"]]
-    return "\n" + table(["what", "Fluxformer", "PyTorch", "ratio", "share of the peak"], rows) + f"\n{found['machine']}; revision {found['revision']}.\n\n"
+    rows = [[one["what"], milliseconds(one["ours"]), milliseconds(one["pytorch"]), f"{one['ratio']:.2f}", f"{one['rate']:.0f}", f"{one['peak']:.0f}",
+             f"{one['rate'] / one['peak']:.2f}"] for one in found["rows"]]
+    return "\n" + table(["what", "Fluxformer", "PyTorch", "ratio", "GFLOP/s", "peak", "share"], rows) + f"\n{found['machine']}; revision {found['revision']}.\n\n"
 
 
 def milliseconds(time):
