@@ -240,7 +240,7 @@ def main():
             processor = next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
         with open(options.json, "w", encoding="utf-8") as stream:
             machine = f"One thread of {processor}; {libraries}; PyTorch {torch.__version__}"
-            json.dump({"machine": machine, "revision": revision, "rows": rows}, stream, indent=1)
+            json.dump({"machine": machine, "revision": revision, "networks": {"small": SMALL, "large": LARGE, "BERT's shape": BASE}, "rows": rows}, stream, indent=1)
             stream.write("\n")
 
 
