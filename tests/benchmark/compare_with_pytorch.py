@@ -195,7 +195,7 @@ def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
     rate, peak = statistics.median(rates), statistics.median(peaks)
     print(f"{label:56} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
           f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
-    return {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs), "ratio": ratio, "share": rate / peak}
+    return {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs), "ratio": ratio, "rate": rate, "peak": peak}
 
 
 def main():
@@ -207,15 +207,12 @@ def main():
     options = parser.parse_args()
     rows = []
     torch.set_num_threads(1)
-    print(f"PyTorch {torch.__version__}; {ours(options.binary, 'right_hand_side/float')[2]}; one thread each")
+    libraries = ours(options.binary, "right_hand_side/float")[2]
+    print(f"PyTorch {torch.__version__}; {libraries}; one thread each")
     print(f"{'':56} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
-    if options.only in (None, "bert"):
-        for name, dtype in (("float", torch.float32), ("double", torch.float64)):
-            net, x = network(BASE, dtype, norm_first=False)
-            rows.append(compare(f"forward pass of BERT's shape, {name}", options.binary, f"bert_base/{name}", name,
-                                lambda: forward_time(net, x), options.rounds))
+    kinds = (("float", torch.float32), ("double", torch.float64))
     if options.only in (None, "forward"):
-        for name, dtype in (("float", torch.float32), ("double", torch.float64)):
+        for name, dtype in kinds:
             net, x = network(SMALL, dtype)
             rows.append(compare(f"right-hand side, {name}", options.binary, f"right_hand_side/{name}", name, lambda: forward_time(net, x), options.rounds))
     if options.only in (None, "training"):
@@ -223,21 +220,27 @@ def main():
             for kind, peak, dtype in (("float", "float", torch.float32), ("mixed", "float", torch.float32), ("double", "double", torch.float64)):
                 rows.append(compare(f"training step, {name}, {kind}", options.binary, f"training_step/{name}_{kind}", peak,
                                     lambda: training_time(size, dtype), options.rounds))
-    for kind, dtype in (("double", torch.float64), ("float", torch.float32)):
-        if options.only in (None, "depth"):
+    if options.only in (None, "bert"):
+        for name, dtype in kinds:
+            net, x = network(BASE, dtype, norm_first=False)
+            rows.append(compare(f"forward pass of BERT's shape, {name}", options.binary, f"bert_base/{name}", name,
+                                lambda: forward_time(net, x), options.rounds))
+    if options.only in (None, "line"):
+        for kind, dtype in kinds:
+            rows.append(compare(f"attention over 4096 tokens, {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
+    if options.only in (None, "depth"):
+        for kind, dtype in kinds:
             for kept in ("", "_tapes"):
                 rows.append(compare(f"gradient of 24 Runge-Kutta steps, {kind}{kept and ', activations kept'}", options.binary,
                                     f"depth_solve/{kind}{kept}", kind, lambda: depth_time(SMALL, dtype), options.rounds))
-        if options.only in (None, "line"):
-            rows.append(compare(f"attention over 4096 tokens, {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
     if options.json:
         revision = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=os.path.dirname(os.path.abspath(__file__)), check=True,
                                   capture_output=True, text=True).stdout.strip()
         with open("/proc/cpuinfo", encoding="utf-8") as stream:
             processor = next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
         with open(options.json, "w", encoding="utf-8") as stream:
-            machine = f"One thread of {processor}; PyTorch {torch.__version__}"
-            json.dump({"machine": machine, "revision": revision, "rows": rows}, stream, indent=1)
+            machine = f"One thread of {processor}; {libraries}; PyTorch {torch.__version__}"
+            json.dump({"machine": machine, "revision": revision, "networks": {"small": SMALL, "large": LARGE, "BERT's shape": BASE}, "rows": rows}, stream, indent=1)
             stream.write("\n")
 
 

@@ -89,6 +89,12 @@ class Claims(RunsTest):
         for place, name in ((1, "attention"), (3, "perturbation")):
             self.assertRegex(page.ids[f"run-{place}"], rf"^{place}\. .*{name}\.h5 .*bin/fluxformer {name} input/compare/{name}\.ini$")
 
+    def test_the_paper_says_once_that_seeds_are_few(self):
+        _, paper_rows = self.made_page()
+        texts = [text for row in paper_rows for text in row]
+        self.assertEqual([text for text in texts if text.startswith("Preliminary")], ["Preliminary: 3 seeds, where verdicts need 10. So few leave intervals wide."])
+        self.assertFalse([text for text in texts if "(preliminary)" in text])
+
     def test_what_the_trainings_cost_is_one_line(self):
         _, paper_rows = self.made_page()
         with open(self.path("report.html"), encoding="utf-8") as stream:

@@ -46,7 +46,7 @@ class Answer:
         decided = [(claim, one) for claim, one in measured if one.verdict not in (Verdict.UNDECIDED, Verdict.DISAGREE)]
         self.data = chapter.study.name
         self.asked = _asked(chapter, found)
-        self.preliminary = chapter.preliminary
+        self.preliminary = bool(chapter.preliminary)
         self.sure = _sure(chapter, [one for _, one in measured])
         self.groups = {words: lines for words, verdicts in GROUPS.items() if (lines := _lines(chapter, decided, verdicts))}
         self.rest = _rest(len(found), len(measured) - len(decided), len(found) - len(measured))
@@ -83,7 +83,7 @@ def _sure(chapter: Chapter, measured: list[Finding]) -> str:
     seeds = sorted({one.seeds[0] for one in measured if one.seeds[0]} or {0})  # 0: of some estimators there is no number
     number = counted(seeds[-1], "seed") if len(seeds) == 1 else f"{seeds[0]} to {counted(seeds[-1], 'seed')}"
     if chapter.preliminary:
-        return f"Preliminary: {counted(seeds[-1], 'seed')}, where verdicts need {max(one.needed for one in measured)}. So few leave intervals wide."
+        return chapter.preliminary
     few = " Verdicts from too few are marked preliminary." if any(one.preliminary for one in measured) else ""
     return (f"From {number}.{few} Differences of one kind of model on this data set are judged together: the probability that any of them is claimed "
             f"wrongly is at most {100 * chapter.alpha:g} %. Intervals stand in brackets.")

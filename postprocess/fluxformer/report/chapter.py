@@ -10,6 +10,7 @@ from fluxformer.report.runs import model_rows
 from fluxformer.report.sections import Rows, Section, sections
 from fluxformer.report.style import Drawing
 from fluxformer.report.verdicts import Weighed, column, weigh
+from fluxformer.text import counted
 
 SECTIONS = sections()
 
@@ -59,10 +60,13 @@ class Chapter:
         return len(self.models) > 1
 
     @property
-    def preliminary(self) -> bool:
-        """True if something was measured, and all of it from too few seeds: the page says so once."""
+    def preliminary(self) -> str:
+        """Says once for the data set that all that was measured comes from too few seeds; empty if it does not."""
         found = [one for _, findings in self.weighed for one in findings if one.verdict is not Verdict.NO_DATA]
-        return bool(found) and all(one.preliminary for one in found)
+        if not found or not all(one.preliminary for one in found):
+            return ""
+        seeds, needed = max(one.seeds[0] for one in found), max(one.needed for one in found)
+        return f"Preliminary: {counted(seeds, 'seed')}, where verdicts need {needed}. So few leave intervals wide."
 
     @property
     def kinds(self) -> list[str]:

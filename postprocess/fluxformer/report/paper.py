@@ -85,13 +85,15 @@ def _overview(pdf: PdfPages, chapters: list[Chapter], rule: Rule, runs: list[Run
         places = [LEFT + 3.5 + k * width for k in range(len(columns))]
         pages.row([(LEFT, 60, chapter.study.name, INK, "bold"),
                    *((place, 30, label(name), MODELS[name].colour, "bold") for place, name in zip(places, columns))])
+        if chapter.preliminary:
+            pages.row([(LEFT, 180, chapter.preliminary, INK, "normal")])
         for claim, findings in chapter.weighed:
             said = textwrap.fill(claim.sentence, 54)
             rests_on = _rests_on(behind(chapter.study.comparisons[claim.experiment].runs, runs))
             row: list[Cell] = [(LEFT, 54, said, INK, "normal"), (LEFT, 54, _below(said, f"{claim.source}\n{rests_on}"), SOFT, "normal")]
             for place, name in zip(places, columns):
                 if one := finding_of(findings, name):
-                    verdict = textwrap.fill(one.words + (" (preliminary)" if one.preliminary else ""), int(14 * width))
+                    verdict = textwrap.fill(one.words + (" (preliminary)" if one.preliminary and not chapter.preliminary else ""), int(14 * width))
                     row.append((place, 99, verdict, COLOURS.get(one.verdict, SOFT), "bold"))
                     row.append((place, int(17 * width), _below(verdict, "\n".join(in_short(claim, one))), SOFT, "normal"))
             pages.row(row)

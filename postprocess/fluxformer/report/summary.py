@@ -27,12 +27,13 @@ def write_pictures(folder: str, chapters: list[Chapter]) -> list[str]:
     for k, chapter in enumerate(judged):
         paths.append(os.path.join(folder, "claims" + (f"_{k + 1}" if len(judged) > 1 else "") + ".png"))
         seeds = max(one.seeds[1] for _, findings in chapter.weighed for one in findings)
-        write_summary(paths[-1], f"{chapter.study.name}, {seeds} seeds", chapter.weighed)
+        title = chapter.study.name + (f". {chapter.preliminary}" if chapter.preliminary else f", {seeds} seeds")
+        write_summary(paths[-1], title, chapter.weighed, marked=not chapter.preliminary)
     return paths
 
 
-def write_summary(path: str, title: str, weighed: Weighed) -> None:
-    """Writes the picture of the findings on one data set, `weighed`. A dashed label is preliminary."""
+def write_summary(path: str, title: str, weighed: Weighed, marked: bool = True) -> None:
+    """Writes the picture of the findings on one data set, `weighed`. A dashed label is preliminary, if these are `marked`: the title may say it."""
     columns = columns_of(weighed)
     rows = [(textwrap.wrap(claim.sentence, 54), [finding_of(findings, name) for name in columns], claim) for claim, findings in weighed]
     heights = [LINE * max(len(text), max(1.4 + len(_lines(claim, one)) for one in found if one)) + 0.16 for text, found, claim in rows]
@@ -51,7 +52,7 @@ def write_summary(path: str, title: str, weighed: Weighed) -> None:
         axes.text(0.1, top + 0.08, "\n".join(text), fontsize=8.5, va="top", color=INK, linespacing=1.25)
         for k, one in enumerate(found):
             if one:
-                _cell(axes, CLAIM + CELL * k, top + 0.08, claim, one)
+                _cell(axes, CLAIM + CELL * k, top + 0.08, claim, one, marked and one.preliminary)
         top += tall
     figure.savefig(path, dpi=130, bbox_inches="tight")  # a long title makes it wider
     plt.close(figure)
@@ -62,8 +63,8 @@ def _lines(claim: Claim, finding: Finding) -> list[str]:
     return [part for line in in_short(claim, finding)[:2] for part in textwrap.wrap(line, 34)]
 
 
-def _cell(axes: plt.Axes, left: float, top: float, claim: Claim, finding: Finding) -> None:
+def _cell(axes: plt.Axes, left: float, top: float, claim: Claim, finding: Finding, dashed: bool) -> None:
     fill, ink = COLOURS.get(finding.verdict, ("white", "#4b5563"))
     axes.text(left + 0.06, top + 0.07, finding.words, fontsize=8, fontweight="bold", color=ink, va="center",
-              bbox={"boxstyle": "round,pad=0.3", "fc": fill, "ec": ink, "lw": 0.8, "ls": "--" if finding.preliminary else "-"})
+              bbox={"boxstyle": "round,pad=0.3", "fc": fill, "ec": ink, "lw": 0.8, "ls": "--" if dashed else "-"})
     axes.text(left, top + 1.4 * LINE, "\n".join(_lines(claim, finding)), fontsize=7.5, color=SOFT, va="top", linespacing=1.25)
