@@ -17,7 +17,7 @@ from fluxformer.tokenisers.letters import WHITE, LetterTable, is_sign, shape
 Split = Callable[[str], list[str]]
 KINDS = ("BertPreTokenizer", "ByteLevel", "Split", "Digits", "Sequence")
 LETTER, NUMBER = "A-Za-z\u017f", "0-9"
-REST = rf"|\s+(?!\S)|\s+"
+REST = r"|\s+(?!\S)|\s+"
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 GPT2_SHAPE = rf"'(?:[stmd]|re|ve|ll)| ?[{LETTER}]+| ?[{NUMBER}]+| ?[^\s{LETTER}{NUMBER}]+{REST}"
 NEWER = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
