@@ -8,7 +8,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from program import FULL_TIER, ProgramTest, together  # noqa: E402
 from published_case import ROOT, Case, save  # noqa: E402
@@ -98,12 +99,27 @@ class PublishedRuns(ProgramTest):
         self.assertEqual(end.code, 0, end)
         self.refused_tokens(["evolve", "--model.file=trained.h5"], "the pad word 1", ids=inside, lengths=lengths)
 
-    def test_class_tokens_are_real_tokens(self):
+    def test_class_tokens_and_pad_words_fit_their_model(self):
         self.imported("deit", "DeiTForImageClassificationWithTeacher")
         features = np.ones((2, 6, 18))
         self.refused_tokens(["evolve", "--model.file=model.h5"], "sample 1 has 1 real token(s)", "2 class tokens", features=features, lengths=[6, 1])
         end = self.run_program("evolve", "--model.file=model.h5", "--output.logits=true", "--inflow.source=noise", "--output.file=out.h5", ranks=1)
         self.assert_refused(end, "the classifier reads 2 class tokens", "a sample has 1 token(s)")
+        for name, kind, place, value, message in (
+                ("deit", "DeiTModel", "embedding/class_token", np.ones((8, 12)), "8 class tokens need as many positions, and there are 6"),
+                ("deit", "DeiTForImageClassificationWithTeacher", "head/W", np.ones((4, 12)), "head/W"),
+                ("bert", "BertForSequenceClassification", "pooling", "front", "pooling = front needs class tokens"),
+                ("roberta", "RobertaModel", "pad_word", 29, "pad_word = 29: the model has 29 words"),
+                ("roberta", "RobertaModel", "pad_word", -2, "must be at least 0")):
+            self.imported(name, kind)
+            with h5py.File(self.path("model.h5"), "a") as file:
+                if "/" in place:
+                    del file["model"][place]
+                    file["model"][place] = value
+                else:
+                    file["model"].attrs[place] = value
+            end = self.run_program("evolve", "--model.file=model.h5", "--inflow.source=noise", "--output.file=out.h5", ranks=1)
+            self.assert_refused(end, "model.h5", message)
 
     def test_logits_of_a_model_without_a_head_are_refused(self):
         end = call("import", *save(self.folder, *Case("gpt2").published("GPT2Model")), "--output", self.path("model.h5"))
