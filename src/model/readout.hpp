@@ -17,7 +17,7 @@
 
 namespace fluxformer {
 
-/// What a classifier reads of the tokens.
+/// The tokens that a classifier reads.
 struct PooledTokens {
   Pooling pooling = Pooling::mean;
   int count = 1;  ///< front tokens, side by side; 1 for every other pooling
