@@ -15,6 +15,7 @@
 #include "model/depth_march.hpp"
 #include "model/initialise.hpp"
 #include "model/model_file.hpp"
+#include "model/sample_set.hpp"
 
 namespace fluxformer {
 namespace {
@@ -257,6 +258,10 @@ void ComparedModels::require_input(const std::string& name, const InputShape& in
         (spec.classes != input.classes && !(needs_ != ModelNeeds::classes && spec.classes == 0)))
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
+}
+
+void ComparedModels::require_samples(const std::string& name, const data::Dataset& data) const {
+  for (const auto& one : models_.at(place(name))) require_real_tokens(data, one.parameters.spec);
 }
 
 std::size_t ComparedModels::place(const std::string& name) const {

@@ -135,6 +135,8 @@ class ComparedModels {
   const std::string& tokens(const std::string& name) const;
   /// Throws BadInput unless the models of this name take this input.
   void require_input(const std::string& name, const InputShape& input) const;
+  /// Throws BadInput if one of them would take tokens of these samples for something else. Not collective.
+  void require_samples(const std::string& name, const data::Dataset& data) const;
 
  private:
   void read_files(const std::string& name, const std::string& pattern);

@@ -51,6 +51,7 @@ CompareProblem::CompareProblem(const ComparePlan& plan, MPI_Comm comm, ModelNeed
           std::make_unique<ComparedInput>(other, comm, ranks_.line, models_.known_input());
     }
     models_.require_input(name, input_of(name).samples().shape());
+    collectively(comm, [&] { models_.require_samples(name, input_of(name).samples().data()); });
   }
 }
 

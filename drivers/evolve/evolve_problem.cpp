@@ -117,6 +117,8 @@ EvolveProblem::EvolveProblem(const EvolvePlan& plan, MPI_Comm comm, const std::v
     return share_of_mesh(*mesh, spec, equation_for(plan.equation, spec).depth);
   };
   parameters.emplace(make_parameters(plan.model, inflow->shape(), comm, share));
+  if (inflow->data() != nullptr)
+    collectively(comm, [&] { require_real_tokens(*inflow->data(), parameters->spec); });
   if (!plan.model.file.empty()) depth_report = depth_report_in({comm, plan.model.file, "model.file = "});
 
   slab = slab_context(parameters->spec, *mesh, *inflow);

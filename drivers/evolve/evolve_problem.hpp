@@ -28,6 +28,8 @@ class Inflow {
   int tokens_x() const { return tokens_x_; }
   int tokens_y() const { return tokens_y_; }
   int samples() const { return samples_; }
+  /// The data set; null unless the inflow is data.
+  const data::Dataset* data() const { return data_.get(); }
   /// Global indices of the samples of block `block` (they wrap around at the end of the data set).
   std::vector<std::size_t> indices(long block) const;
 

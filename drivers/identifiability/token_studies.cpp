@@ -150,7 +150,7 @@ std::string AttributionStudy::measure(std::size_t seed, const std::string& name,
   const auto& parameters = problem_.models().at(seed, name).parameters;
   const auto probe = problem_.probe(parameters, samples_.capacity()),
              blanked = problem_.probe(parameters, samples_.capacity());
-  const auto blank = identifiability::mean_token(problem_.samples(), parameters.spec.class_token ? 1 : 0);
+  const auto blank = identifiability::mean_token(problem_.samples(), parameters.spec.class_tokens);
   const auto found = identifiability::attributions(samples_, *probe, *blanked, blank, plan_);
   const auto& c = found.contributions;
   std::vector<double> lower, median, upper;

@@ -172,6 +172,12 @@ void TrainProblem::read_start() {
   auto start =
       starting_model(plan, input, teacher_parameters, share_of_stage(plan, input, ranks.stage), comm);
   parameters.emplace(std::move(start.parameters));
+  collectively(comm, [&] {
+    for (const auto* data : {train.get(), test.get()}) {
+      require_real_tokens(*data, parameters->spec);
+      if (teacher_parameters) require_real_tokens(*data, teacher_parameters->spec);
+    }
+  });
   adapted = std::move(start.report);
   refuse_other_lattice(plan.samples, *train);
   line.emplace(token_line(ranks.line, *train, plan.periodic));

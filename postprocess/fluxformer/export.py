@@ -13,6 +13,7 @@ and, of what stands before and behind it, those of nn.Linear, nn.Embedding and n
     embedding_norm.weight, .bias                          head_transform.weight, .bias      head.weight, .bias
     word_head_transform.weight, .bias      word_head_norm.weight, .bias      word_head.weight (only if it is not words.weight), .bias
 
+A class_token of several rows stands for the first tokens; with pooling = front head.weight reads their states side by side.
 What the names do not say is in the metadata: heads, norm_first, activation (gelu, gelu_tanh or relu), layer_norm_eps, causal, pooling,
 head_activation, word_head_activation. In PyTorch:
 
@@ -69,6 +70,15 @@ def stacked(parts: list[Tensor]) -> Tensor:
                   lambda: np.concatenate([piece for part in parts for piece in part.pieces()]))
 
 
+def of_class_tokens(stored: Stored, width: int, pooling: str) -> dict[str, tuple[int | None, ...]]:
+    """Shapes of arrays that depend on the number of class tokens: a vector or rows, and a head that may read them side by side."""
+    if "embedding/class_token" not in stored:
+        return {}
+    front = stored.shape("embedding/class_token")[:-1]
+    seen = front[0] if front and pooling == "front" else 1
+    return {"embedding/class_token": (*front, width), "head/W": (None, seen * width)}
+
+
 def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, str], list[str]]:
     """Converts a model: PyTorch's tensors, the metadata, and notes of what is left out.
 
@@ -109,9 +119,10 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
         stored.must_be(f"equation/{name}", 1, "PyTorch's encoder has sub-layers of strength 1")
     if norm == "post" and "final_norm/gain" in stored:
         raise Unfit(f"{path}: /model/final_norm/gain is there, but a post-norm model ends with the norm of its last layer")
+    extents_around = of_class_tokens(stored, width, str(attributes.get("pooling", "mean")))
     for ours, (theirs, axes) in AROUND.items():
         if ours in stored:
-            state[theirs] = stored.take(ours, *(width if axis == "d" else None for axis in axes))
+            state[theirs] = stored.take(ours, *extents_around.get(ours, tuple(width if axis == "d" else None for axis in axes)))
     notes = ["left out: the vocabulary (a state dict holds no words)"] if stored.drop("embedding/vocabulary") else []
     if left := stored.left():
         raise Unfit(f"{path}: /model/{left[0]} has no place in a state dict of PyTorch's encoder")

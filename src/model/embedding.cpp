@@ -26,11 +26,11 @@ void over_rows(const ModelSpec& spec, const SlabContext& context, const double* 
   }
 }
 
-/// The features of the context's rows; 0 for the class token, which has none.
+/// The features of the context's rows; 0 for class tokens, which have none.
 Matrix gather(const ModelSpec& spec, const SlabContext& context, const double* input) {
   Matrix rows(context.rows(), spec.features);
   over_rows(spec, context, input, [&](int row, const double* from, int token) {
-    if (spec.class_token && token == 0)
+    if (token < spec.class_tokens)
       rows.row(row).setZero();
     else
       rows.row(row) = Eigen::Map<const Row>(from, spec.features);
@@ -68,14 +68,14 @@ void Embedding::add_up(const ParameterVector& p, const double* input, double* sl
         out.row(row) += Eigen::Map<const Row>(segments + index_of(token[1], spec.segments, "segment") * d, d);
     });
   } else {
-    // s(x) = W_E f(x) + b_E, or the class token c at x = 0
+    // s(x) = W_E f(x) + b_E, or the class tokens c(x) at the first x
     out.noalias() = gather(spec, context_, input) *
                     Eigen::Map<const Matrix>(array("embedding/W"), d, spec.features).transpose();
     const Eigen::Map<const Row> bias(array("embedding/b"), d);
-    const double* const first = spec.class_token ? array("embedding/class_token") : nullptr;
+    const double* const front = spec.class_tokens > 0 ? array("embedding/class_token") : nullptr;
     over_rows(spec, context_, input, [&](int row, const double*, int token) {
-      if (first != nullptr && token == 0)
-        out.row(row) = Eigen::Map<const Row>(first, d);
+      if (token < spec.class_tokens)
+        out.row(row) = Eigen::Map<const Row>(front + Index{token} * d, d);
       else
         out.row(row) += bias;
     });
@@ -109,12 +109,17 @@ void Embedding::add_up_adjoint(const double* input, const double* slab_bar,
     // W_bar += s_bar^T f,  b_bar += sum_x s_bar(x)
     Eigen::Map<Matrix>(at("embedding/W"), d, spec.features).noalias() +=
         bar.transpose() * gather(spec, context_, input);
-    // The class token, where there is one, is the first token of the line: the first rows of its first rank.
-    const auto& line = *context_.line;
-    const bool first = spec.class_token && line.block().count() > 0 && line.global_index(line.rank(), 0) == 0;
-    const Index skipped = first ? samples : 0;
-    if (first) simd::add_rows(slab_bar, samples, width, at("embedding/class_token"));
+    // Class tokens have no features: c_bar(x) += the sum over the samples of s_bar(x).
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
+    const auto& line = *context_.line;
+    int local = 0;
+    for (; local < line.block().count(); ++local) {
+      const Index token = line.global_index(line.rank(), local);
+      if (token >= spec.class_tokens) break;
+      simd::add_rows(slab_bar + local * samples * width, samples, width,
+                     at("embedding/class_token") + token * width);
+    }
+    const Index skipped = local * samples;
     simd::add_rows(slab_bar + skipped * width, context_.rows() - skipped, width, at("embedding/b"));
   }
   if (spec.tokens == 0) return;

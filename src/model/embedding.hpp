@@ -2,7 +2,7 @@
 
 // The embedded input: the inflow of equation (1) at s = 0.
 //
-//   numbers   s(x) = W_E f(x) + b_E + p(x)                  first token: c + p(0) with a class token c
+//   numbers   s(x) = W_E f(x) + b_E + p(x)                  first tokens: c(x) + p(x) with class tokens c
 //   words     s(x) = w(word at x) + g(segment at x) + p(x)  rows of the word table and of the segment table
 //   e(x) = N(s(x)), N a LayerNorm if the model has one there, else the identity
 

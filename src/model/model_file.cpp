@@ -16,11 +16,28 @@ std::string layer(int l) {
 }
 
 void describe(io::Description& description) {
-  description.attributes(
-      group,
-      {kind,    weights,    layers,        knots,      cells,   width,           heads,
-       ffn,     activation, norm,          norm_eps,   order,   residual,        causal,
-       subflow, kernel,     normalisation, iterations, pooling, head_activation, word_head_activation});
+  description.attributes(group, {kind,
+                                 weights,
+                                 layers,
+                                 knots,
+                                 cells,
+                                 width,
+                                 heads,
+                                 ffn,
+                                 activation,
+                                 norm,
+                                 norm_eps,
+                                 order,
+                                 residual,
+                                 causal,
+                                 subflow,
+                                 kernel,
+                                 normalisation,
+                                 iterations,
+                                 pooling,
+                                 pad_word,
+                                 head_activation,
+                                 word_head_activation});
   description.variables(
       group,
       {{"edges", {"M + 1"}, "layers", "edges of the depth cells of the training; missing: equal cells"}});
@@ -51,7 +68,10 @@ void describe(io::Description& description) {
        {"words", {"V", "d"}, "", "word vectors, for tokens that are words"},
        {"vocabulary", {"V"}, "", vocabulary_meaning},
        {"segment", {"segments", "d"}, "", "segment vectors, added to those of the words"},
-       {"class_token", {"d"}, "", "what stands for the first token, before its position is added"},
+       {"class_token",
+        {"d"},
+        "",
+        "what stands for the first token, before its position is added; several rows: for the first tokens"},
        {"position", {"n", "d"}, "", "learned positions"},
        {"norm_gain", {"d"}, "", "gain of the LayerNorm of the embedded tokens"},
        {"norm_bias", {"d"}, "", "bias of the LayerNorm of the embedded tokens"}});
@@ -68,8 +88,10 @@ void describe(io::Description& description) {
   description.variables("/model/word_head", transform("word matrix"));
   description.variables("/model/word_head", {{"W", {"V", "d"}, "", "word matrix; missing: embedding/words"},
                                              {"b", {"V"}, "", "bias of the logits of words"}});
-  description.variables("/model/head", {{"W", {"classes", "d"}, "", "weights of the classifier"},
-                                        {"b", {"classes"}, "", "bias of the classifier"}});
+  description.variables(
+      "/model/head",
+      {{"W", {"classes", "d"}, "", "weights of the classifier; pooling = front: d for each class token"},
+       {"b", {"classes"}, "", "bias of the classifier"}});
   description.variables("/model/equation", {{"alpha", {"1"}, "1/time", "strength of attention"},
                                             {"rho", {"1"}, "1/time", "strength of the reaction"}});
 }
@@ -90,6 +112,9 @@ struct Whole {
   bool needed = false;
   static constexpr int most = 1'000'000'000;
 };
+
+/// A whole number from 0 on that most models do not have: -1, and no attribute.
+struct Sometimes {};
 
 /// The allowed values of a real number: greater than 0.
 struct Positive {};
@@ -118,6 +143,7 @@ void each_attribute(Spec& spec, const Visit& visit) {
   visit(residual, spec.residual);
   visit(causal, spec.causal);
   visit(pooling, spec.pooling);
+  visit(pad_word, spec.pad_word, Sometimes{});
   visit(head_activation, spec.head_transform.activation);
   visit(word_head_activation, spec.word_head.transform.activation);
 }
@@ -135,6 +161,9 @@ struct AsInFiles {
   }
   void operator()(const io::Attribute& name, int value, Whole) const {
     put(name, io::AttributeValue(long{value}));
+  }
+  void operator()(const io::Attribute& name, int value, Sometimes) const {
+    if (value >= 0) put(name, io::AttributeValue(long{value}));
   }
   void operator()(const io::Attribute& name, double value, Positive) const {
     put(name, io::AttributeValue(value));
@@ -174,6 +203,9 @@ struct ReadAttribute {
                        " and at most " + std::to_string(Whole::most));
     value = static_cast<int>(found);
   }
+  void operator()(const io::Attribute& name, int& value, Sometimes) const {
+    if (has(name)) (*this)(name, value, Whole{.least = 0});
+  }
   void operator()(const io::Attribute& name, double& value, Positive) const {
     if (!has(name)) return;
     value = archive.real(name, model_file::group);
@@ -190,6 +222,13 @@ int extent(const io::ArchiveReader& archive, const char* matrix, std::size_t axi
     throw BadInput(archive.called() + ": " + matrix + " is not a matrix of 1 to " +
                    std::to_string(Whole::most) + (axis == 0 ? " rows" : " columns"));
   return static_cast<int>(shape[axis]);
+}
+
+/// Number of class tokens: one is a vector, several are the rows of a matrix.
+int class_tokens_in(const io::ArchiveReader& archive) {
+  const char* const name = model_file::embedding_class_token;
+  if (!archive.has(name)) return 0;
+  return archive.shape(name).size() == 1 ? 1 : extent(archive, name, 0);
 }
 
 ModelSpec read_spec(const io::ArchiveReader& archive) {
@@ -226,7 +265,7 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
     to.present = has(group, "transform_W");
     to.norm = has(group, "norm_gain");
   };
-  spec.class_token = has(model_file::embedding, "class_token");
+  spec.class_tokens = class_tokens_in(archive);
   spec.embedding_norm = has(model_file::embedding, "norm_gain");
   spec.final_norm = spec.norm == Norm::pre && has(model_file::final_norm, "gain");
   spec.classes = extent(archive, model_file::head_W, 0);

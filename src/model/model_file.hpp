@@ -31,7 +31,9 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
     normalisation{"normalisation", "softmax, sinkhorn or linear"},
     iterations{"iterations", "Sinkhorn half-steps"},
-    pooling{"pooling", "mean, first or last: the real tokens that the classifier sees"},
+    pooling{"pooling",
+            "mean, first or last: the real tokens that the classifier sees; front: the class tokens"},
+    pad_word{"pad_word", "a word that must not be a real token: the published model numbers positions by it"},
     head_activation{"head_activation", "none, tanh, relu, gelu_erf or gelu_tanh: behind head/transform_W"},
     word_head_activation{"word_head_activation", "the same behind word_head/transform_W"};
 
@@ -45,7 +47,9 @@ inline constexpr const char* kappa = "kappa";
 inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_words = "/model/embedding/words",
                             *embedding_vocabulary = "/model/embedding/vocabulary",
                             *embedding_segment = "/model/embedding/segment",
-                            *embedding_position = "/model/embedding/position", *head_W = "/model/head/W";
+                            *embedding_position = "/model/embedding/position",
+                            *embedding_class_token = "/model/embedding/class_token",
+                            *head_W = "/model/head/W";
 inline constexpr const char *embedding = "/model/embedding", *final_norm = "/model/final_norm",
                             *head = "/model/head", *word_head = "/model/word_head";
 /// The step from pixels to the numbers of an imported model of images: (pixel * factor - mean) / deviation,

@@ -62,8 +62,10 @@ struct Words<Normalisation> {
 
 template <>
 struct Words<Pooling> {
-  static constexpr WordList<Pooling, 3> list{
-      {{Pooling::mean, "mean"}, {Pooling::first, "first"}, {Pooling::last, "last"}}};
+  static constexpr WordList<Pooling, 4> list{{{Pooling::mean, "mean"},
+                                              {Pooling::first, "first"},
+                                              {Pooling::last, "last"},
+                                              {Pooling::front, "front"}}};
 };
 template <>
 struct Words<HeadActivation> {
@@ -134,7 +136,15 @@ void ModelSpec::validate() const {
   require(features == 0 || vocabulary == 0, "tokens are either numbers or words, not both");
   require(norm_eps > 0, "the eps of LayerNorm must be greater than 0");
   require(segments == 0 || vocabulary > 0, "segments belong to tokens that are words");
-  require(!class_token || features > 0, "a class token belongs to tokens that are numbers");
+  require(class_tokens == 0 || features > 0, "a class token belongs to tokens that are numbers");
+  require(tokens == 0 || tokens >= class_tokens, std::to_string(class_tokens) +
+                                                     " class tokens need as many positions, and there are " +
+                                                     std::to_string(tokens));
+  require(pooling != Pooling::front || (class_tokens > 0 && !head_transform.present),
+          "pooling = front needs class tokens, and has no dense map in front of the classifier");
+  require(
+      pad_word < 0 || pad_word < vocabulary,
+      "pad_word = " + std::to_string(pad_word) + ": the model has " + std::to_string(vocabulary) + " words");
   require(!word_head.present || vocabulary > 0, "a word head belongs to tokens that are words");
   require(!own_halves || order == SubLayerOrder::macaron, "depth.halves = own needs depth.order = macaron");
 }

@@ -21,8 +21,9 @@ enum class DepthScheme { shift, upwind, upwind2 };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
 enum class SubLayerIntegrator { euler, midpoint };
 
-/// The tokens that a classifier sees: the mean over the real ones, token 0, or the last real one.
-enum class Pooling { mean, first, last };
+/// The tokens that a classifier sees: the mean over the real ones, token 0, the last real one, or all class
+/// tokens side by side.
+enum class Pooling { mean, first, last, front };
 /// The activation between the dense map of a head and its output.
 enum class HeadActivation { none, tanh, relu, gelu_erf, gelu_tanh };
 
@@ -64,11 +65,12 @@ struct ModelSpec {
   int features = 0;                ///< numbers per input token; 0: no linear embedding
   int vocabulary = 0;              ///< words, for tokens that are word indices (then features = 0); 0: none
   int segments = 0;                ///< rows of the segment embedding, for words; 0: none
-  int tokens = 0;                  ///< learned positions; 0: none
-  bool class_token = false;        ///< a learned vector in place of the first token; with features only
-  bool embedding_norm = false;     ///< LayerNorm on the embedded tokens
-  bool final_norm = false;         ///< norm = pre: a final LayerNorm also without a head
-  int classes = 0;                 ///< outputs of the classifier; 0: none
+  int pad_word = -1;     ///< word that would shift the positions behind it, and so is no real token; -1: none
+  int tokens = 0;        ///< learned positions; 0: none
+  int class_tokens = 0;  ///< learned vectors in place of the first tokens; with features only
+  bool embedding_norm = false;  ///< LayerNorm on the embedded tokens
+  bool final_norm = false;      ///< norm = pre: a final LayerNorm also without a head
+  int classes = 0;              ///< outputs of the classifier; 0: none
   Pooling pooling = Pooling::mean;
   HeadTransform head_transform = {};  ///< transform in front of the classifier
   WordHead word_head = {};
@@ -83,6 +85,8 @@ struct ModelSpec {
   /// Numbers per input token: features, 1 for a word index, 2 with the index of its segment; 0 without an
   /// embedding.
   int input_size() const { return vocabulary > 0 ? (segments > 0 ? 2 : 1) : features; }
+  /// Tokens whose states the classifier reads side by side.
+  int pooled_tokens() const { return pooling == Pooling::front ? class_tokens : 1; }
   /// True if the last state passes a LayerNorm before it is read.
   bool has_final_norm() const {
     return norm == Norm::pre && (final_norm || classes > 0 || word_head.present);

@@ -39,7 +39,8 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
     add("embedding", "W", {d, spec.features});
     add("embedding", "b", {d});
   }
-  if (spec.class_token) add("embedding", "class_token", {d});
+  if (spec.class_tokens == 1) add("embedding", "class_token", {d});
+  if (spec.class_tokens > 1) add("embedding", "class_token", {spec.class_tokens, d});
   if (spec.vocabulary > 0) {
     // The table of words also belongs to the rank whose head guesses words by it.
     held = share.embedding || share.words ||
@@ -89,7 +90,7 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   };
   if (spec.classes > 0) {
     transform("head", spec.head_transform);
-    add("head", "W", {spec.classes, d});
+    add("head", "W", {spec.classes, spec.pooled_tokens() * d});
     add("head", "b", {spec.classes});
   }
   if (spec.word_head.present) {
@@ -114,14 +115,14 @@ double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
       2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
   const auto only = [](bool there, double count) { return there ? count : 0.0; };
   const double words = d * spec.vocabulary;
-  const double embedding = only(spec.features > 0, d * spec.features + d) + only(spec.class_token, d) +
-                           words + d * spec.segments + d * spec.tokens + only(spec.embedding_norm, 2 * d);
+  const double embedding = only(spec.features > 0, d * spec.features + d) + d * spec.class_tokens + words +
+                           d * spec.segments + d * spec.tokens + only(spec.embedding_norm, 2 * d);
   const auto transform = [&](const HeadTransform& t) {
     return only(t.present, d * d + d + only(t.norm, 2 * d));
   };
   const double head =
       only(spec.has_final_norm(), 2 * d) +
-      only(spec.classes > 0, spec.classes * (d + 1) + transform(spec.head_transform)) +
+      only(spec.classes > 0, spec.classes * (spec.pooled_tokens() * d + 1) + transform(spec.head_transform)) +
       only(spec.word_head.present,
            spec.vocabulary * (only(spec.word_head.own_matrix, d) + 1) + transform(spec.word_head.transform));
   const double knots =

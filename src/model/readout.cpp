@@ -1,7 +1,9 @@
 #include "model/readout.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "base/error.hpp"
 #include "base/index.hpp"
 #include "base/mpi.hpp"
 
@@ -9,53 +11,64 @@ namespace fluxformer {
 namespace {
 
 /// True if a classifier sees this token (global index).
-bool seen(Pooling pooling, const SlabContext& context, int sample, int token) {
+bool seen(PooledTokens tokens, const SlabContext& context, int sample, int token) {
   const int real = context.real_tokens(sample);
-  if (pooling == Pooling::mean) return token < real;
-  return token == (pooling == Pooling::first ? 0 : real - 1);
+  switch (tokens.pooling) {
+    case Pooling::mean:
+      return token < real;
+    case Pooling::first:
+      return token == 0;
+    case Pooling::last:
+      return token == real - 1;
+    case Pooling::front:
+      return token < tokens.count;
+  }
+  return false;
 }
 
 /// Calls body(row, to, sample) for the rows that the classifier sees: the offset of the row in the slab and
-/// that of its sample in the pooled state.
+/// its place in the pooled state, that of its sample or of a front token of it.
 template <class Body>
-void over_seen_rows(Pooling pooling, const SlabContext& context, Body&& body) {
+void over_seen_rows(PooledTokens tokens, const SlabContext& context, Body&& body) {
   const auto& line = *context.line;
-  const Index width = context.width;
+  const Index width = context.width, count = tokens.count;
   for (int local = 0; local < line.block().count(); ++local) {
     const int token = line.global_index(line.rank(), local);
     for (int sample = 0; sample < context.samples; ++sample)
-      if (seen(pooling, context, sample, token))
-        body(Index{local * context.samples + sample} * width, Index{sample} * width, sample);
+      if (seen(tokens, context, sample, token))
+        body(Index{local * context.samples + sample} * width,
+             (sample * count + (count > 1 ? token : 0)) * width, sample);
   }
 }
 
 /// The divisor of the sum over the rows that the classifier sees: 1, or the number of real tokens for the
 /// mean.
-double divisor(Pooling pooling, const SlabContext& context, int sample) {
-  return pooling == Pooling::mean ? context.real_tokens(sample) : 1;
+double divisor(PooledTokens tokens, const SlabContext& context, int sample) {
+  return tokens.pooling == Pooling::mean ? context.real_tokens(sample) : 1;
 }
 
 }  // namespace
 
-void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled) {
+void pool(PooledTokens tokens, const SlabContext& context, const double* slab, std::vector<double>& pooled) {
   const Index width = context.width;
-  // p_b = (1/n_b) sum of the rows of sample b that are seen; n_b = 1 for the first and the last token.
-  pooled.assign(context.row(), 0.0);
-  over_seen_rows(pooling, context, [&](Index row, Index to, int) {
+  // p_b = (1/n_b) sum of the rows of sample b that are seen; n_b = 1 for the first and the last token. Front
+  // tokens have a place each: no sum.
+  pooled.assign(context.row() * tokens.count, 0.0);
+  over_seen_rows(tokens, context, [&](Index row, Index to, int) {
     for (Index c = 0; c < width; ++c) pooled[to + c] += slab[row + c];
   });
   sum_over_ranks(pooled, context.line->comm());
   for (Index j = 0; j < std::ssize(pooled); ++j)
-    pooled[j] /= divisor(pooling, context, static_cast<int>(j / width));
+    pooled[j] /= divisor(tokens, context, static_cast<int>(j / (tokens.count * width)));
 }
 
-void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar,
+void spread(PooledTokens tokens, const SlabContext& context, const std::vector<double>& pooled_bar,
             double* slab) {
   const Index width = context.width;
   // Each row that is seen gets p_bar_b / n_b.
   std::fill_n(slab, context.size(), 0.0);
-  over_seen_rows(pooling, context, [&](Index row, Index from, int sample) {
-    const double divided_by = divisor(pooling, context, sample);
+  over_seen_rows(tokens, context, [&](Index row, Index from, int sample) {
+    const double divided_by = divisor(tokens, context, sample);
     for (Index c = 0; c < width; ++c) slab[row + c] = pooled_bar[from + c] / divided_by;
   });
 }
@@ -68,12 +81,15 @@ RowStack final_norm_stack(const Parameters& parameters) {
 
 Readout::Readout(const Parameters& parameters, const SlabContext& context)
     : context_(context),
-      pooling_(parameters.spec.pooling),
+      pooled_tokens_{parameters.spec.pooling, parameters.spec.pooled_tokens()},
       norm_(final_norm_stack(parameters)),
-      head_(parameters, parameters.spec.width),
+      head_(parameters, parameters.spec.pooled_tokens() * parameters.spec.width),
       rows_(norm_.empty() ? 0 : context.size()),
-      pooled_bar_(context.row()) {
+      pooled_bar_(context.row() * parameters.spec.pooled_tokens()) {
   if (parameters.spec.classes == 0) return;
+  if (context.line->tokens() < pooled_tokens_.count)
+    throw BadInput("the classifier reads " + std::to_string(pooled_tokens_.count) +
+                   " class tokens, and a sample has " + std::to_string(context.line->tokens()) + " token(s)");
   head_.add(parameters.spec.head_transform, "head");
   head_.add(dense_stage(parameters.layout, "head/W", "head/b"));
 }
@@ -90,14 +106,14 @@ void Readout::logits(const double* u, double* logits, ReadoutTape& tape) {
     norm_.forward(context_.rows(), u, rows_.data(), tape.norm);
     u = rows_.data();
   }
-  pool(pooling_, context_, u, pooled_);
+  pool(pooled_tokens_, context_, u, pooled_);
   head_.forward(context_.samples, pooled_.data(), logits, tape.head);
 }
 
 template <class Back>
 void Readout::unpool(double* u_bar, Back&& back) {
   // u_bar = N_f'(u)^T (transpose of the pooling) p_bar
-  spread(pooling_, context_, pooled_bar_, norm_.empty() ? u_bar : rows_.data());
+  spread(pooled_tokens_, context_, pooled_bar_, norm_.empty() ? u_bar : rows_.data());
   if (!norm_.empty()) back(rows_.data(), u_bar);
 }
 
@@ -120,7 +136,7 @@ void Readout::tangent(const ParameterVector& direction, const double* u_dot, dou
     norm_.tangent(direction, u_dot, rows_.data(), tape.norm);
     u_dot = rows_.data();
   }
-  pool(pooling_, context_, u_dot, pooled_);
+  pool(pooled_tokens_, context_, u_dot, pooled_);
   head_.tangent(direction, pooled_.data(), logits_dot, tape.head);
 }
 

@@ -4,7 +4,8 @@
 //
 //   z = W_h g + b_h,   g = N(act(T p + t)) or p,   p = pool_x N_f(u)(x)
 //
-// N_f is the final LayerNorm for norm = pre and the identity otherwise; pool_x is `pool` below.
+// N_f is the final LayerNorm for norm = pre and the identity otherwise; pool_x is `pool` below. Of several
+// tokens that are read side by side (pooling = front) p is their rows, one behind the other.
 
 #include <span>
 #include <vector>
@@ -16,12 +17,20 @@
 
 namespace fluxformer {
 
-/// pooled [sample][channel] := what a classifier sees of each sample of a slab: the mean over its real
-/// tokens, its first token, or its last real one. Collective over the token line.
-void pool(Pooling pooling, const SlabContext& context, const double* slab, std::vector<double>& pooled);
+/// The tokens that a classifier reads.
+struct PooledTokens {
+  Pooling pooling = Pooling::mean;
+  int count = 1;  ///< front tokens, side by side; 1 for every other pooling
+};
 
-/// slab := the transpose of `pool` applied to pooled_bar [sample][channel]; 0 for padding. Not collective.
-void spread(Pooling pooling, const SlabContext& context, const std::vector<double>& pooled_bar, double* slab);
+/// pooled [sample][tokens.count][channel] := what a classifier sees of each sample of a slab: the mean over
+/// its real tokens, its first token, its last real one, or the front tokens. Collective over the token line.
+void pool(PooledTokens tokens, const SlabContext& context, const double* slab, std::vector<double>& pooled);
+
+/// slab := the transpose of `pool` applied to pooled_bar [sample][tokens.count][channel]; 0 for padding. Not
+/// collective.
+void spread(PooledTokens tokens, const SlabContext& context, const std::vector<double>& pooled_bar,
+            double* slab);
 
 /// The intermediate values of the readout of one batch, kept for derivatives.
 struct ReadoutTape {
@@ -33,7 +42,7 @@ struct ReadoutTape {
 class Readout {
  public:
   /// `parameters` and `context` are borrowed. Without classes there are no logits, and no derivatives of
-  /// them.
+  /// them. Throws BadInput, on all ranks, for fewer tokens than the classifier reads.
   Readout(const Parameters& parameters, const SlabContext& context);
 
   /// logits := z at the last state u. Collective over the token line.
@@ -60,7 +69,7 @@ class Readout {
   void unpool(double* u_bar, Back&& back);
 
   const SlabContext& context_;
-  Pooling pooling_;
+  PooledTokens pooled_tokens_;
   RowStack norm_, head_;
   std::vector<double> rows_, pooled_, pooled_bar_;
 };

@@ -1,7 +1,9 @@
 #include "model/sample_set.hpp"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -57,6 +59,40 @@ InputShape shape_of(const data::Dataset& data) {
   const bool words = data.vocabulary() > 0;
   return {words ? 0 : data.features(), data.vocabulary(), data.tokens_x() * data.tokens_y(), data.classes(),
           data.segments()};
+}
+
+namespace {
+
+/// Throws BadInput if the word `pad` is among the `real` tokens of sample `index`, which are `tokens`.
+void refuse_word(const data::Dataset& data, std::size_t index, int pad, std::span<const double> tokens) {
+  const std::size_t size = data.features();
+  for (std::size_t at = 0; at < tokens.size(); at += size) {
+    if (tokens[at] != pad) continue;
+    const auto words = data.words();
+    const auto word = std::to_string(pad) + (words.empty() ? "" : " ('" + words.at(pad) + "')");
+    throw BadInput("data.set = " + data.title() + ": sample " + std::to_string(index) + " has the pad word " +
+                   word + " as token " + std::to_string(at / size) +
+                   ", a real one: the published model would number the positions of all tokens behind it "
+                   "otherwise; lengths ends a sample in front of its padding");
+  }
+}
+
+}  // namespace
+
+void require_real_tokens(const data::Dataset& data, const ModelSpec& spec) {
+  const bool words = data.vocabulary() > 0 && spec.pad_word >= 0;
+  if (!words && spec.class_tokens <= 1) return;  // a sample has a token
+  std::vector<double> tokens(Index{data.tokens_x()} * data.tokens_y() * data.features());
+  for (std::size_t index = 0; index < data.size(); ++index) {
+    const int real = data.length(index);
+    if (real < spec.class_tokens)
+      throw BadInput("data.set = " + data.title() + ": sample " + std::to_string(index) + " has " +
+                     std::to_string(real) + " real token(s), the model puts " +
+                     std::to_string(spec.class_tokens) + " class tokens in the place of the first ones");
+    if (!words) continue;
+    data.tokens(index, tokens.data());
+    refuse_word(data, index, spec.pad_word, std::span(tokens).first(Index{real} * data.features()));
+  }
 }
 
 SampleSet::SampleSet(MPI_Comm comm, const TokenLine& line, const data::Dataset& data,

@@ -54,6 +54,11 @@ struct Replica {
 /// std::invalid_argument unless `ranks` divides the number of ranks.
 Replica replica_of(MPI_Comm comm, int ranks);
 
+/// Throws BadInput that names the sample if a model would take the tokens of one for something else: a sample
+/// of fewer real tokens than the model has class tokens, or the model's pad_word among them. Not collective:
+/// the same on all ranks.
+void require_real_tokens(const data::Dataset& data, const ModelSpec& spec);
+
 /// The tokens of a sample, distributed over the ranks of `comm`: whole rows of a grid if there are enough of
 /// them, else columns. Collective; throws BadInput for a rank without tokens.
 TokenLine token_line(MPI_Comm comm, const data::Dataset& data, bool periodic = false);

@@ -107,6 +107,9 @@ class Export(ExportTest):
         (state, said), _ = self.exported()
         self.assertEqual((said["pooling"], said["activation"], state["class_token"].shape), ("first", "relu", (12,)))
         np.testing.assert_array_equal(state["head.weight"], case.tensors["classifier.weight"])
+        self.imported("deit", "DeiTForImageClassificationWithTeacher")
+        (state, said), _ = self.exported()
+        self.assertEqual((said["pooling"], state["class_token"].shape, state["head.weight"].shape), ("front", (2, 12), (4, 24)))
 
     def test_float32_is_the_nearest(self):
         self.imported("gpt2", "GPT2LMHeadModel")

@@ -37,7 +37,8 @@ class Model:
         else:
             u = self.linear(tokens, "embedding/", "")
         if "embedding/class_token" in self.arrays:
-            u[:, 0] = self.arrays["embedding/class_token"]
+            front = np.atleast_2d(self.arrays["embedding/class_token"])
+            u[:, :len(front)] = front
         if "embedding/segment" in self.arrays:
             u = u + self.arrays["embedding/segment"][np.zeros(tokens.shape, int) if segments is None else segments]
         if "embedding/position" in self.arrays:
@@ -102,6 +103,8 @@ class Model:
         if pooling == "mean":
             real = (np.arange(x.shape[1]) < lengths[:, None])[:, :, None]
             x = (x * real).sum(1) / lengths[:, None]
+        elif pooling == "front":
+            x = x[:, :len(np.atleast_2d(self.arrays["embedding/class_token"]))].reshape(len(x), -1)
         else:
             x = x[np.arange(len(x)), 0 if pooling == "first" else lengths - 1]
         if "head/transform_W" in self.arrays:

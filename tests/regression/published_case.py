@@ -10,15 +10,21 @@ import safetensors_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REFERENCE = os.path.join(ROOT, "tests", "support", "published_reference.h5")
-TIED = ("cls.predictions.decoder.weight", "vocab_projector.weight", "lm_head.weight")  # published once, as the word embeddings
+TIED = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight", "vocab_projector.weight", "lm_head.weight")  # published once, as the word embeddings
 # What a published checkpoint of each class has of all that the reference models have.
 CLASSES = {
     "BertModel": ("bert.",), "BertForMaskedLM": ("bert.embeddings.", "bert.encoder.", "cls.predictions."),
     "BertForPreTraining": ("bert.", "cls."), "BertForSequenceClassification": ("bert.", "classifier."),
+    "RobertaModel": ("roberta.",), "RobertaForMaskedLM": ("roberta.embeddings.", "roberta.encoder.", "lm_head."),
+    "RobertaForSequenceClassification": ("roberta.embeddings.", "roberta.encoder.", "classifier."),
+    "ElectraModel": ("electra.",), "ElectraForMaskedLM": ("electra.", "generator_"), "ElectraForSequenceClassification": ("electra.", "classifier."),
     "DistilBertModel": ("distilbert.",), "DistilBertForMaskedLM": ("distilbert.", "vocab_"),
     "DistilBertForSequenceClassification": ("distilbert.", "pre_classifier.", "classifier."),
     "GPT2Model": ("transformer.",), "GPT2LMHeadModel": ("transformer.", "lm_head."), "GPT2ForSequenceClassification": ("transformer.", "score."),
+    "OPTModel": ("model.",), "OPTForCausalLM": ("model.", "lm_head."), "OPTForSequenceClassification": ("model.", "score."),
     "ViTModel": ("vit.",), "ViTForImageClassification": ("vit.embeddings.", "vit.encoder.", "vit.layernorm.", "classifier."),
+    "DeiTModel": ("deit.",),
+    "DeiTForImageClassificationWithTeacher": ("deit.embeddings.", "deit.encoder.", "deit.layernorm.", "cls_classifier.", "distillation_classifier."),
 }
 
 
@@ -49,6 +55,11 @@ class Case:
         return self["lengths"] if "lengths" in self else np.full(len(self["images"]), self["hidden"].shape[2])
 
     @property
+    def front(self):
+        """Tokens in front of the patches."""
+        return sum(name.endswith(("cls_token", "distillation_token")) for name in self.tensors)
+
+    @property
     def real(self):
         """[sample, token]: whether the token is one."""
         return np.arange(self["hidden"].shape[2]) < self.lengths[:, None]
@@ -63,9 +74,9 @@ class Case:
         return config, tensors
 
     def patches(self):
-        """The images as tokens: a placeholder, then each patch by channel, row and column."""
+        """The images as tokens: placeholders in front, then each patch by channel, row and column."""
         (rows, columns), images = self.config["patch_size"], self["images"]
-        found = [np.zeros((len(images), images.shape[1] * rows * columns))]
+        found = [np.zeros((len(images), images.shape[1] * rows * columns))] * self.front
         for y in range(0, images.shape[2], rows):
             for x in range(0, images.shape[3], columns):
                 found.append(images[:, :, y:y + rows, x:x + columns].reshape(len(images), -1))

@@ -87,7 +87,8 @@ class Tensors(DamageTest):
 
     def test_the_word_head_is_the_one_that_config_json_says(self):
         for name, kind, tied in (("bert", "BertForMaskedLM", "cls.predictions.decoder.weight"), ("gpt2", "GPT2LMHeadModel", "lm_head.weight"),
-                                 ("distilbert", "DistilBertForMaskedLM", "vocab_projector.weight")):
+                                 ("distilbert", "DistilBertForMaskedLM", "vocab_projector.weight"),
+                                 ("roberta", "RobertaForMaskedLM", "lm_head.decoder.weight")):
             config, tensors = self.published(name, kind)
             matrix = Case(name).tensors[tied] + 1
             self.refused(config, {**tensors, tied: matrix}, f"{tied} differs from the word embeddings", '"tie_word_embeddings": false')
@@ -95,6 +96,8 @@ class Tensors(DamageTest):
             self.refused({**config, "tie_word_embeddings": False}, {**tensors, tied: matrix.T}, f"{tied} is 12 x 29 where config.json makes it 29 x 12")
         config, tensors = self.published("bert", "BertForMaskedLM")
         self.refused(config, {**tensors, "cls.predictions.decoder.bias": np.zeros(29)}, "cls.predictions.bias and cls.predictions.decoder.bias differ")
+        one, its = self.published("roberta", "RobertaForMaskedLM")
+        self.refused(one, {**its, "lm_head.decoder.bias": np.zeros(29)}, "lm_head.bias and lm_head.decoder.bias differ")
         for part in ("transform.dense.weight", "transform.LayerNorm.bias", "bias"):
             rest = {name: array for name, array in tensors.items() if name != "cls.predictions." + part}
             self.refused(config, rest, f"cls.predictions.{part} is missing")
@@ -114,13 +117,28 @@ class Tensors(DamageTest):
         self.refused(config, {**tensors, "decoder.0.weight": np.ones(3)}, "no place for decoder.0.weight")
         config, tensors = self.published("distilbert", "DistilBertForSequenceClassification")
         self.refused(config, {name: array for name, array in tensors.items() if "pre_" not in name}, "pre_classifier.weight is missing")
+        config, tensors = self.published("roberta", "RobertaForSequenceClassification")
+        place = "roberta.embeddings.position_embeddings.weight"
+        self.refused(config, {**tensors, place: tensors[place][2:]}, f"{place} is 11 x 12 where config.json makes it 13 x 12")
+        self.refused(config, {name: array for name, array in tensors.items() if "out_proj" not in name}, "classifier.out_proj.weight is missing")
+        config, tensors = self.published("electra", "ElectraModel")
+        self.refused(config, {**tensors, "electra.embeddings_project.weight": np.ones((12, 12))}, "no place for electra.embeddings_project.weight")
+        config, tensors = self.published("opt", "OPTForCausalLM")
+        place = "model.decoder.embed_positions.weight"
+        self.refused(config, {**tensors, place: tensors[place][:10]}, f"{place} is 10 x 12 where config.json makes it 12 x 12")
+        self.refused(config, {**tensors, "model.decoder.project_in.weight": np.ones((12, 6))}, "no place for model.decoder.project_in.weight")
+        config, tensors = self.published("deit", "DeiTForImageClassificationWithTeacher")
+        without = {name: array for name, array in tensors.items() if name != "deit.embeddings.distillation_token"}
+        self.refused(config, without, "embeddings.distillation_token is missing")
+        self.refused(config, {name: array for name, array in tensors.items() if not name.startswith("dist")}, "distillation_classifier.weight is missing")
+        self.refused(config, {**tensors, "distillation_classifier.bias": np.ones(3)}, "distillation_classifier.bias is 3 where config.json makes it 4")
 
 
 class Configs(DamageTest):
     def test_entries_that_no_model_file_can_follow_are_named(self):
         config, tensors = self.published()
-        others = [("llama", "rotary"), ("gpt_neox", "rotary"), ("t5", "relative"), ("roberta", "numbered from 2 on"), ("roberta", "the program has bert, distilbert, gpt2, vit"),
-                  ("xlm-roberta", "numbered from 2 on"), ("albert", "narrower"), ("own", "other architectures")]
+        others = [("llama", "rotary"), ("gpt_neox", "rotary"), ("t5", "relative"), ("longformer", "within windows"), ("longformer", "the program has bert, roberta, xlm-roberta, camembert, electra, distilbert, gpt2, opt, vit, deit"),
+                  ("xlm-roberta-xl", "in front of its sub-layers"), ("albert", "narrower"), ("own", "other architectures")]
         cases = [("model_type", word, part) for word, part in others] + [
             ("model_type", 3, "must be a text"), ("model_type", None, "write it into the file"),
             ("architectures", ["LlamaForCausalLM"], "LlamaForCausalLM has no place"), ("architectures", "BertModel", "list of texts"),
@@ -149,12 +167,28 @@ class Configs(DamageTest):
             with self.subTest(name, value=value):
                 self.refused({**config, name: value}, tensors, "model.safetensors", tensor)
 
-    def test_what_gpt2_computes_otherwise_is_refused(self):
+    def test_what_others_than_bert_compute_otherwise_is_refused(self):
         config, tensors = self.published("gpt2", "GPT2LMHeadModel")
         for name, value in (("scale_attn_by_inverse_layer_idx", True), ("scale_attn_weights", False), ("add_cross_attention", True),
                             ("scale_attn_weights", 1), ("activation_function", "tanh"), ("n_inner", 0), ("tie_word_embeddings", "no")):
             with self.subTest(name, value=value):
                 self.refused({**config, name: value}, tensors, "config.json", name)
+        config, tensors = self.published("opt", "OPTForCausalLM")
+        for name, value, part in (("do_layer_norm_before", False, "behind its sub-layers"), ("word_embed_proj_dim", 6, "project_in"),
+                                  ("enable_bias", False, "have biases"), ("layer_norm_elementwise_affine", False, "gains and biases"),
+                                  ("_remove_final_layer_norm", True, "behind the last layer"), ("ffn_dim", 0, "whole number")):
+            with self.subTest(name, value=value):
+                self.refused({**config, name: value}, tensors, "config.json", name, part)
+        config, tensors = self.published("roberta", "RobertaModel")
+        for name, value, part in (("pad_token_id", -1, "from 0"), ("pad_token_id", 29, "the model has 29 words"), ("pad_token_id", True, "from 0"),
+                                  ("max_position_embeddings", 2, "more than 2"), ("position_embedding_type", "relative_key", "for each position")):
+            with self.subTest(name, value=value):
+                changed = {**config, name: value, **({"max_position_embeddings": 31} if value == 29 else {})}
+                place = "roberta.embeddings.position_embeddings.weight"
+                self.refused(changed, {**tensors, place: np.ones((31, 12))} if value == 29 else tensors, "config.json", name, part)
+        config, tensors = self.published("electra", "ElectraModel")
+        self.refused({**config, "embedding_size": 6}, tensors, "config.json", "embedding_size = 6", "embeddings_project")
+        self.refused({key: value for key, value in config.items() if key != "embedding_size"}, tensors, "embedding_size is missing", "embeddings_project")
         config, tensors = self.published("vit", "ViTModel")
         for name, value in (("patch_size", [7, 2]), ("patch_size", [3, 2, 1]), ("image_size", "6"), ("num_channels", 0), ("qkv_bias", 1)):
             with self.subTest(name, value=value):

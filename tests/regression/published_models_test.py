@@ -23,7 +23,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
 from python_package import ENVIRONMENT, FolderTest, call  # noqa: E402
 
-CASES = {"bert": "Bert", "bert_untied": "Bert", "distilbert": "DistilBert", "gpt2": "GPT2", "vit": "ViT"}
+CASES = {"bert": "Bert", "bert_untied": "Bert", "distilbert": "DistilBert", "gpt2": "GPT2", "vit": "ViT", "roberta": "Roberta",
+         "electra": "Electra", "opt": "OPT", "deit": "DeiT"}
 EVERY = [(name, kind) for name, family in CASES.items() for kind in CLASSES if kind.startswith(family)]
 # float64: two layers of sums of at most 48 terms of order one, and logits of 12: some hundred roundings of 1.1e-16.
 TOLERANCE = 1e-12
@@ -69,7 +70,7 @@ class PublishedTest(FolderTest):
 
 def outputs_of(kind):
     """What a model of a class computes."""
-    words = ("words",) if kind.endswith(("MaskedLM", "PreTraining", "LMHeadModel")) else ()
+    words = ("words",) if kind.endswith(("MaskedLM", "PreTraining", "LMHeadModel", "CausalLM")) else ()
     return ("hidden", "attention", *words, *(("classes",) if "Classification" in kind else ()))
 
 
@@ -94,20 +95,63 @@ class Published(PublishedTest):
             file["model"].visititems(lambda _, item: kinds.add(item.dtype) if isinstance(item, h5py.Dataset) else None)
             self.assertEqual(kinds, {np.dtype(np.float64)})
 
+    def test_the_relatives_of_roberta_have_its_names(self):
+        case = Case("roberta")
+        for word, family in (("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert")):
+            for kind in ("ForMaskedLM", "ForSequenceClassification"):
+                config, tensors = case.published(f"Roberta{kind}")
+                self.accepted(*save(self.folder, {**config, "model_type": word, "architectures": [family + kind]}, tensors))
+                self.same_as_torch(case, outputs_of(kind))
+        with h5py.File(self.model, "r") as file:
+            self.assertEqual((file["model"].attrs["tokens"], file["model"].attrs["pad_word"]), (11, 1))
+
+    def test_positions_that_begin_elsewhere_would_be_seen(self):
+        # The mistake that the importer must not make: token 0 has the first row of the published table.
+        for name, kind, place in (("roberta", "RobertaModel", "roberta.embeddings.position_embeddings.weight"),
+                                  ("opt", "OPTModel", "model.decoder.embed_positions.weight")):
+            case = Case(name)
+            self.accepted(*save(self.folder, *case.published(kind)))
+            right, wrong = Model(self.model), Model(self.model)
+            wrong.arrays["embedding/position"] = case.tensors[place]
+            hidden = [model.states(case["ids"].astype(int), case.lengths)[0] for model in (right, wrong)]
+            self.assertGreater(abs(hidden[0] - hidden[1])[:, case.real].max(), 1e-2 * abs(hidden[0]).max())
+
+    def test_a_deit_without_teacher_has_a_head_on_its_first_token(self):
+        case, classes = Case("deit"), 4
+        config, tensors = case.published("DeiTModel")
+        head = {"classifier.weight": np.linspace(-1, 1, classes * 12).reshape(classes, 12), "classifier.bias": np.linspace(0, 1, classes)}
+        self.accepted(*save(self.folder, {**config, "architectures": ["DeiTForImageClassification"]}, {**tensors, **head}))
+        first = case["hidden"][-1][:, 0]
+        centred = first - first.mean(-1, keepdims=True)
+        normalised = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + config["layer_norm_eps"]) * tensors["deit.layernorm.weight"]
+                      + tensors["deit.layernorm.bias"])
+        found = computed_by_numpy(self.model, case)["classes"]
+        np.testing.assert_allclose(found, normalised @ head["classifier.weight"].T + head["classifier.bias"], rtol=0, atol=1e-12 * abs(found).max())
+
     def test_what_is_left_out_is_said(self):
         for name, kind, words in (("bert", "BertModel", ("bert.pooler.dense.weight", "without classifier")),
                                   ("bert", "BertForPreTraining", ("bert.pooler.dense.bias", "cls.seq_relationship.weight")),
-                                  ("vit", "ViTModel", ("vit.pooler.dense.weight",))):
+                                  ("vit", "ViTModel", ("vit.pooler.dense.weight",)),
+                                  ("roberta", "RobertaModel", ("roberta.pooler.dense.weight", "without classifier")),
+                                  ("deit", "DeiTModel", ("deit.pooler.dense.bias",))):
             said = self.accepted(*save(self.folder, *Case(name).published(kind)))
             for word in words:
                 self.assertIn(word, said)
+        config, tensors = Case("electra").published("ElectraModel")
+        head = {name: array for name, array in Case("electra").tensors.items() if name.startswith("discriminator_predictions.")}
+        said = self.accepted(*save(self.folder, {**config, "architectures": ["ElectraForPreTraining"]}, {**tensors, **head}))
+        self.assertIn("discriminator_predictions.dense_prediction.weight (the head of ElectraForPreTraining has no place", said)
         self.assertNotIn("left out", self.accepted(*save(self.folder, *Case("bert").published("BertForSequenceClassification"))))
 
     def test_prefixes_old_names_and_buffers_are_known(self):
         buffers = {"bert": {"embeddings.position_ids": np.arange(11)}, "distilbert": {"embeddings.position_ids": np.arange(9)},
-                   "gpt2": {"h.1.attn.bias": np.ones((1, 1, 10, 10)), "h.0.attn.masked_bias": np.array(-1e4)}, "vit": {}}
+                   "gpt2": {"h.1.attn.bias": np.ones((1, 1, 10, 10)), "h.0.attn.masked_bias": np.array(-1e4)}, "vit": {},
+                   "roberta": {"embeddings.position_ids": np.arange(13), "embeddings.token_type_ids": np.zeros(13)},
+                   "electra": {"embeddings.position_ids": np.arange(11)}, "opt": {"decoder.version": np.array(3.0)}, "deit": {}}
         for name, kind, prefix in (("bert", "BertForMaskedLM", "bert."), ("distilbert", "DistilBertForMaskedLM", "distilbert."),
-                                   ("gpt2", "GPT2LMHeadModel", "transformer."), ("vit", "ViTForImageClassification", "vit.")):
+                                   ("gpt2", "GPT2LMHeadModel", "transformer."), ("vit", "ViTForImageClassification", "vit."),
+                                   ("roberta", "RobertaForMaskedLM", "roberta."), ("electra", "ElectraForMaskedLM", "electra."),
+                                   ("opt", "OPTForCausalLM", "model."), ("deit", "DeiTForImageClassificationWithTeacher", "deit.")):
             case = Case(name)
             config, tensors = case.published(kind)
             for renamed in (lambda one: one.removeprefix(prefix), lambda one: "model." + one,
@@ -121,7 +165,11 @@ class Published(PublishedTest):
         for name, kind, entries in (("bert", "BertForMaskedLM", ("layer_norm_eps", "hidden_act", "position_embedding_type", "type_vocab_size")),
                                     ("gpt2", "GPT2LMHeadModel", ("layer_norm_epsilon", "activation_function", "n_inner")),
                                     ("distilbert", "DistilBertForMaskedLM", ("activation",)),
-                                    ("vit", "ViTForImageClassification", ("layer_norm_eps", "num_channels", "qkv_bias"))):
+                                    ("vit", "ViTForImageClassification", ("layer_norm_eps", "num_channels", "qkv_bias")),
+                                    ("roberta", "RobertaForMaskedLM", ("pad_token_id", "hidden_act", "position_embedding_type")),
+                                    ("electra", "ElectraForMaskedLM", ("layer_norm_eps", "hidden_act", "type_vocab_size")),
+                                    ("opt", "OPTForCausalLM", ("activation_function", "do_layer_norm_before", "word_embed_proj_dim")),
+                                    ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias"))):
             case = Case(name)
             config, tensors = case.published(kind)
             self.accepted(*save(self.folder, {key: value for key, value in config.items() if key not in entries and key != "architectures"}, tensors))
@@ -129,7 +177,9 @@ class Published(PublishedTest):
 
     def test_tied_matrices_may_be_there_twice(self):
         for name, kind, tied in (("bert", "BertForMaskedLM", "cls.predictions.decoder.weight"), ("gpt2", "GPT2LMHeadModel", "lm_head.weight"),
-                                 ("distilbert", "DistilBertForMaskedLM", "vocab_projector.weight")):
+                                 ("distilbert", "DistilBertForMaskedLM", "vocab_projector.weight"),
+                                 ("roberta", "RobertaForMaskedLM", "lm_head.decoder.weight"), ("opt", "OPTForCausalLM", "lm_head.weight"),
+                                 ("electra", "ElectraForMaskedLM", "generator_lm_head.weight")):
             case = Case(name)
             config, tensors = case.published(kind)
             self.accepted(*save(self.folder, config, {**tensors, tied: case.tensors[tied]}))
@@ -138,13 +188,14 @@ class Published(PublishedTest):
                 self.assertNotIn("W", file["model/word_head"])
 
     def test_the_bias_of_the_words_has_two_names(self):
-        case = Case("bert")
-        config, tensors = case.published("BertForMaskedLM")
-        bias = tensors["cls.predictions.bias"]
-        for biases in ({"cls.predictions.decoder.bias": bias}, {"cls.predictions.bias": bias, "cls.predictions.decoder.bias": bias}):
-            rest = {name: array for name, array in tensors.items() if name != "cls.predictions.bias"}
-            self.accepted(*save(self.folder, config, {**rest, **biases}))
-            self.same_as_torch(case, outputs_of("BertForMaskedLM"))
+        for name, kind, place in (("bert", "BertForMaskedLM", "cls.predictions."), ("roberta", "RobertaForMaskedLM", "lm_head.")):
+            case = Case(name)
+            config, tensors = case.published(kind)
+            bias = tensors[f"{place}bias"]
+            for biases in ({f"{place}decoder.bias": bias}, {f"{place}bias": bias, f"{place}decoder.bias": bias}):
+                rest = {name: array for name, array in tensors.items() if name != f"{place}bias"}
+                self.accepted(*save(self.folder, config, {**rest, **biases}))
+                self.same_as_torch(case, outputs_of(kind))
 
     def test_a_vit_without_biases_of_queries_has_zeros(self):
         config, tensors = Case("vit").published("ViTModel")

@@ -20,12 +20,15 @@ import h5py
 import numpy as np
 import torch
 
-from torch_models import Bert, DistilBert, Gpt2, ViT
+from torch_models import Bert, DeiT, DistilBert, Electra, Gpt2, Opt, Roberta, ViT
 
-WORDS, TOKENS, CLASSES, LENGTHS = 29, 9, 4, [9, 6, 1]
+WORDS, TOKENS, CLASSES, LENGTHS, PAD = 29, 9, 4, [9, 6, 1], 1
 BERT = {"model_type": "bert", "vocab_size": WORDS, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
         "intermediate_size": 20, "hidden_act": "gelu", "max_position_embeddings": 11, "type_vocab_size": 2, "layer_norm_eps": 1e-12,
         "position_embedding_type": "absolute"}
+VIT = {"model_type": "vit", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
+       "hidden_act": "relu", "layer_norm_eps": 1e-12, "image_size": [6, 4], "patch_size": [3, 2], "num_channels": 3, "qkv_bias": True}
+# New cases come last: those before them keep their numbers.
 CASES = {
     "bert": (Bert, BERT),
     "bert_untied": (Bert, {**BERT, "hidden_act": "gelu_new", "layer_norm_eps": 1e-6, "type_vocab_size": 3, "tie_word_embeddings": False}),
@@ -33,9 +36,14 @@ CASES = {
                                 "activation": "gelu", "max_position_embeddings": 9, "sinusoidal_pos_embds": False}),
     "gpt2": (Gpt2, {"model_type": "gpt2", "vocab_size": WORDS, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_inner": None, "n_positions": 10,
                     "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}),
-    "vit": (ViT, {"model_type": "vit", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
-                  "hidden_act": "relu", "layer_norm_eps": 1e-12, "image_size": [6, 4], "patch_size": [3, 2], "num_channels": 3,
-                  "qkv_bias": True}),
+    "vit": (ViT, VIT),
+    "roberta": (Roberta, {**BERT, "model_type": "roberta", "max_position_embeddings": 13, "type_vocab_size": 1, "layer_norm_eps": 1e-5,
+                          "pad_token_id": PAD}),
+    "electra": (Electra, {**BERT, "model_type": "electra", "embedding_size": 12}),
+    "opt": (Opt, {"model_type": "opt", "vocab_size": WORDS, "hidden_size": 12, "word_embed_proj_dim": 12, "num_hidden_layers": 2,
+                  "num_attention_heads": 3, "ffn_dim": 20, "max_position_embeddings": 10, "activation_function": "relu",
+                  "do_layer_norm_before": True, "pad_token_id": PAD}),
+    "deit": (DeiT, {**VIT, "model_type": "deit", "hidden_act": "gelu"}),
 }
 
 
@@ -62,11 +70,14 @@ def main():
             case.attrs["config"] = json.dumps(config)
             model = kind(config, CLASSES).eval()
             fill(model, random)
-            if kind is ViT:
+            if kind in (ViT, DeiT):
                 inputs = {"images": random.standard_normal((2, config["num_channels"], *config["image_size"]))}
             else:
                 inputs = {"ids": random.randint(0, WORDS, (len(LENGTHS), TOKENS)), "lengths": np.array(LENGTHS)}
-            if kind is Bert:
+            if kind is Roberta:  # padding is the pad word, and real words are others
+                real = np.arange(TOKENS) < inputs["lengths"][:, None]
+                inputs["ids"] = np.where(real, np.where(inputs["ids"] == PAD, PAD + 1, inputs["ids"]), PAD)
+            if kind in (Bert, Electra):
                 inputs["segments"] = random.randint(0, config["type_vocab_size"], (len(LENGTHS), TOKENS))
             for key, value in inputs.items():
                 case[key] = value.astype(np.int16) if value.dtype.kind == "i" else value

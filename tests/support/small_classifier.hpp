@@ -39,7 +39,7 @@ inline ModelSpec small_classifier(int layers) {
   return model;
 }
 
-/// With what published models have around their layers: segments, class token, LayerNorm of the embedding,
+/// With what published models have around their layers: segments, class tokens, LayerNorm of the embedding,
 /// pooling of one token, a dense map before the head.
 inline std::vector<SmallClassifier> classifiers_of_published_shape() {
   SmallClassifier bert{.name = "bert", .model = small_classifier(2)};
@@ -58,13 +58,16 @@ inline std::vector<SmallClassifier> classifiers_of_published_shape() {
   gpt.model.activation = Activation::gelu_tanh;
   gpt.model.pooling = Pooling::last;
   SmallClassifier vit{.name = "vit", .model = small_classifier(2)};
-  vit.model.class_token = true;
+  vit.model.class_tokens = 1;
   vit.model.embedding_norm = true;
   vit.model.pooling = Pooling::first;
   vit.model.head_transform = {true, HeadActivation::gelu_erf, true};
+  SmallClassifier deit{.name = "deit", .model = small_classifier(2)};
+  deit.model.class_tokens = 2;
+  deit.model.pooling = Pooling::front;
   SmallClassifier two_stages{.name = "two_stages", .model = small_classifier(2)};
   two_stages.model.head_transform = {true, HeadActivation::gelu_tanh, true};
-  return {bert, gpt, vit, two_stages};
+  return {bert, gpt, vit, deit, two_stages};
 }
 
 /// Transformers (pre- and post-norm, of words, with linear attention, of published shape) and PDE models with

@@ -1,7 +1,7 @@
-"""BERT, DistilBERT, GPT-2 and ViT by the book in plain PyTorch, float64, with the names of published checkpoints.
+"""BERT, DistilBERT, GPT-2, ViT and their relatives by the book in plain PyTorch, float64, with the names of published checkpoints.
 
 Only make_published_reference.py uses them. Every model returns a dictionary:
-    hidden      [layer, sample, token, channel]     layer 0 is the embedded input, layer l the state behind layer l (GPT-2: before ln_f)
+    hidden      [layer, sample, token, channel]     layer 0 is the embedded input, layer l the state behind layer l (of pre-norm: before the last norm)
     attention   [layer, sample, head, query, key]
     words       [sample, token, word]               logits, of models with a word head
     classes     [sample, class]                     logits
@@ -51,24 +51,44 @@ def padding(tokens, lengths):
     return (torch.arange(tokens)[None, :] >= lengths[:, None])[:, None, None, :]
 
 
+def bert_trunk(config, **more):
+    """Embedding and layers of the BERT family, and `more` behind them."""
+    width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
+
+    def layer():
+        return Box(attention=Box(self=Box(query=nn.Linear(width, width), key=nn.Linear(width, width), value=nn.Linear(width, width)),
+                                 output=Box(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps))),
+                   intermediate=Box(dense=nn.Linear(width, ffn)),
+                   output=Box(dense=nn.Linear(ffn, width), LayerNorm=nn.LayerNorm(width, eps)))
+
+    return Box(embeddings=Box(word_embeddings=nn.Embedding(config["vocab_size"], width),
+                              position_embeddings=nn.Embedding(config["max_position_embeddings"], width),
+                              token_type_embeddings=nn.Embedding(config["type_vocab_size"], width),
+                              LayerNorm=nn.LayerNorm(width, eps)),
+               encoder=Box(layer=nn.ModuleList(layer() for _ in range(config["num_hidden_layers"]))), **more)
+
+
+def bert_states(trunk, config, ids, positions, segments, lengths):
+    """(hidden, attention) of a trunk of the BERT family, where the tokens have these positions."""
+    parts, heads, act = trunk.embeddings, config["num_attention_heads"], ACTIVATIONS[config["hidden_act"]]
+    u = parts.LayerNorm(parts.word_embeddings(ids) + parts.position_embeddings(positions) + parts.token_type_embeddings(segments))
+    hidden, attention, hidden_keys = [u], [], padding(ids.shape[1], lengths)
+    for layer in trunk.encoder.layer:
+        inside = layer.attention.self
+        mixed, seen = attend(inside.query(u), inside.key(u), inside.value(u), heads, hidden_keys)
+        u = layer.attention.output.LayerNorm(u + layer.attention.output.dense(mixed))
+        u = layer.output.LayerNorm(u + layer.output.dense(act(layer.intermediate.dense(u))))
+        hidden.append(u)
+        attention.append(seen)
+    return torch.stack(hidden), torch.stack(attention)
+
+
 class Bert(nn.Module):
     def __init__(self, config, classes):
         super().__init__()
-        width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
-        self.heads, self.act = config["num_attention_heads"], ACTIVATIONS[config["hidden_act"]]
-
-        def layer():
-            return Box(attention=Box(self=Box(query=nn.Linear(width, width), key=nn.Linear(width, width), value=nn.Linear(width, width)),
-                                     output=Box(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps))),
-                       intermediate=Box(dense=nn.Linear(width, ffn)),
-                       output=Box(dense=nn.Linear(ffn, width), LayerNorm=nn.LayerNorm(width, eps)))
-
-        self.bert = Box(embeddings=Box(word_embeddings=nn.Embedding(config["vocab_size"], width),
-                                       position_embeddings=nn.Embedding(config["max_position_embeddings"], width),
-                                       token_type_embeddings=nn.Embedding(config["type_vocab_size"], width),
-                                       LayerNorm=nn.LayerNorm(width, eps)),
-                        encoder=Box(layer=nn.ModuleList(layer() for _ in range(config["num_hidden_layers"]))),
-                        pooler=Box(dense=nn.Linear(width, width)))
+        width, eps = config["hidden_size"], config["layer_norm_eps"]
+        self.config, self.act = config, ACTIVATIONS[config["hidden_act"]]
+        self.bert = bert_trunk(config, pooler=Box(dense=nn.Linear(width, width)))
         self.cls = Box(predictions=Box(transform=Box(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps)),
                                        decoder=nn.Linear(width, config["vocab_size"], bias=False),
                                        bias=nn.Parameter(torch.empty(config["vocab_size"]))),
@@ -78,20 +98,56 @@ class Bert(nn.Module):
         self.classifier = nn.Linear(width, classes)
 
     def forward(self, ids, lengths, segments):
-        parts = self.bert.embeddings
-        u = parts.LayerNorm(parts.word_embeddings(ids) + parts.position_embeddings(torch.arange(ids.shape[1])) + parts.token_type_embeddings(segments))
-        hidden, attention, hidden_keys = [u], [], padding(ids.shape[1], lengths)
-        for layer in self.bert.encoder.layer:
-            inside = layer.attention.self
-            mixed, seen = attend(inside.query(u), inside.key(u), inside.value(u), self.heads, hidden_keys)
-            u = layer.attention.output.LayerNorm(u + layer.attention.output.dense(mixed))
-            u = layer.output.LayerNorm(u + layer.output.dense(self.act(layer.intermediate.dense(u))))
-            hidden.append(u)
-            attention.append(seen)
-        head = self.cls.predictions
+        hidden, attention = bert_states(self.bert, self.config, ids, torch.arange(ids.shape[1]), segments, lengths)
+        head, u = self.cls.predictions, hidden[-1]
         words = head.decoder(head.transform.LayerNorm(self.act(head.transform.dense(u)))) + head.bias
         classes = self.classifier(torch.tanh(self.bert.pooler.dense(u[:, 0])))
-        return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": words, "classes": classes}
+        return {"hidden": hidden, "attention": attention, "words": words, "classes": classes}
+
+
+class Roberta(nn.Module):
+    """The positions are counted over the words that are not the pad word, from the number behind its own on; its own is that of padding."""
+
+    def __init__(self, config, classes):
+        super().__init__()
+        width, words = config["hidden_size"], config["vocab_size"]
+        self.config = config
+        self.roberta = bert_trunk(config, pooler=Box(dense=nn.Linear(width, width)))
+        self.lm_head = Box(dense=nn.Linear(width, width), layer_norm=nn.LayerNorm(width, config["layer_norm_eps"]), bias=nn.Parameter(torch.empty(words)),
+                           decoder=nn.Linear(width, words, bias=False))
+        self.lm_head.decoder.weight = self.roberta.embeddings.word_embeddings.weight
+        self.classifier = Box(dense=nn.Linear(width, width), out_proj=nn.Linear(width, classes))
+
+    def forward(self, ids, lengths):
+        pad = self.config["pad_token_id"]
+        positions = torch.where(ids == pad, pad, pad + torch.cumsum(ids != pad, dim=1))
+        hidden, attention = bert_states(self.roberta, self.config, ids, positions, torch.zeros_like(ids), lengths)
+        head, u = self.lm_head, hidden[-1]
+        words = head.decoder(head.layer_norm(functional.gelu(head.dense(u)))) + head.bias
+        classes = self.classifier.out_proj(torch.tanh(self.classifier.dense(u[:, 0])))
+        return {"hidden": hidden, "attention": attention, "words": words, "classes": classes}
+
+
+class Electra(nn.Module):
+    """A discriminator, a generator and a classifier with one trunk, whose words are as wide as its layers."""
+
+    def __init__(self, config, classes):
+        super().__init__()
+        width, words = config["hidden_size"], config["vocab_size"]
+        self.config = config
+        self.electra = bert_trunk(config)
+        self.generator_predictions = Box(LayerNorm=nn.LayerNorm(width, config["layer_norm_eps"]), dense=nn.Linear(width, width))
+        self.generator_lm_head = nn.Linear(width, words)
+        self.generator_lm_head.weight = self.electra.embeddings.word_embeddings.weight
+        self.discriminator_predictions = Box(dense=nn.Linear(width, width), dense_prediction=nn.Linear(width, 1))
+        self.classifier = Box(dense=nn.Linear(width, width), out_proj=nn.Linear(width, classes))
+
+    def forward(self, ids, lengths, segments):
+        hidden, attention = bert_states(self.electra, self.config, ids, torch.arange(ids.shape[1]), segments, lengths)
+        head, u = self.generator_predictions, hidden[-1]
+        words = self.generator_lm_head(head.LayerNorm(functional.gelu(head.dense(u))))
+        classes = self.classifier.out_proj(functional.gelu(self.classifier.dense(u[:, 0])))
+        return {"hidden": hidden, "attention": attention, "words": words, "classes": classes}
 
 
 class DistilBert(nn.Module):
@@ -163,39 +219,107 @@ class Gpt2(nn.Module):
         return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": self.lm_head(last), "classes": classes}
 
 
+class Opt(nn.Module):
+    """The first token has row 2 of the table of positions."""
+
+    def __init__(self, config, classes):
+        super().__init__()
+        width, ffn, eps = config["hidden_size"], config["ffn_dim"], 1e-5
+        self.heads, self.act = config["num_attention_heads"], ACTIVATIONS[config["activation_function"]]
+
+        def layer():
+            return Box(self_attn=Box(**{name: nn.Linear(width, width) for name in ("k_proj", "v_proj", "q_proj", "out_proj")}),
+                       self_attn_layer_norm=nn.LayerNorm(width, eps), fc1=nn.Linear(width, ffn), fc2=nn.Linear(ffn, width),
+                       final_layer_norm=nn.LayerNorm(width, eps))
+
+        self.model = Box(decoder=Box(embed_tokens=nn.Embedding(config["vocab_size"], width),
+                                     embed_positions=nn.Embedding(config["max_position_embeddings"] + 2, width),
+                                     final_layer_norm=nn.LayerNorm(width, eps),
+                                     layers=nn.ModuleList(layer() for _ in range(config["num_hidden_layers"]))))
+        self.lm_head = nn.Linear(width, config["vocab_size"], bias=False)
+        self.lm_head.weight = self.model.decoder.embed_tokens.weight
+        self.score = nn.Linear(width, classes, bias=False)
+
+    def forward(self, ids, lengths):
+        parts, tokens = self.model.decoder, torch.arange(ids.shape[1])
+        u = parts.embed_tokens(ids) + parts.embed_positions(tokens + 2)
+        hidden, attention = [u], []
+        hidden_keys = padding(len(tokens), lengths) | (tokens[None, :] > tokens[:, None])
+        for layer in parts.layers:
+            inside, x = layer.self_attn, layer.self_attn_layer_norm(u)
+            mixed, seen = attend(inside.q_proj(x), inside.k_proj(x), inside.v_proj(x), self.heads, hidden_keys)
+            u = u + inside.out_proj(mixed)
+            u = u + layer.fc2(self.act(layer.fc1(layer.final_layer_norm(u))))
+            hidden.append(u)
+            attention.append(seen)
+        last = parts.final_layer_norm(u)
+        classes = self.score(last[torch.arange(len(ids)), lengths - 1])
+        return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": self.lm_head(last), "classes": classes}
+
+
+def vit_trunk(config, front, **more):
+    """Embedding, layers and final norm of the ViT family, with the tokens `front` in front of the patches, and `more` behind them."""
+    width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
+    patch = tuple(config["patch_size"])
+    tokens = len(front) + math.prod(size // step for size, step in zip(config["image_size"], patch, strict=True))
+    bias = config["qkv_bias"]
+
+    def layer():
+        return Box(layernorm_before=nn.LayerNorm(width, eps), layernorm_after=nn.LayerNorm(width, eps),
+                   attention=Box(attention=Box(**{name: nn.Linear(width, width, bias=bias) for name in ("query", "key", "value")}),
+                                 output=Box(dense=nn.Linear(width, width))),
+                   intermediate=Box(dense=nn.Linear(width, ffn)), output=Box(dense=nn.Linear(ffn, width)))
+
+    learned = {name: nn.Parameter(torch.empty(1, 1, width)) for name in (*front, "mask_token")}
+    return Box(embeddings=Box(**learned, position_embeddings=nn.Parameter(torch.empty(1, tokens, width)),
+                              patch_embeddings=Box(projection=nn.Conv2d(config["num_channels"], width, patch, patch))),
+               encoder=Box(layer=nn.ModuleList(layer() for _ in range(config["num_hidden_layers"]))),
+               layernorm=nn.LayerNorm(width, eps), **more)
+
+
+def vit_states(trunk, config, front, images):
+    """(hidden, attention) of a trunk of the ViT family."""
+    parts, heads, act = trunk.embeddings, config["num_attention_heads"], ACTIVATIONS[config["hidden_act"]]
+    patches = parts.patch_embeddings.projection(images).flatten(2).transpose(1, 2)
+    learned = [getattr(parts, name).expand(len(images), -1, -1) for name in front]
+    u = torch.cat([*learned, patches], dim=1) + parts.position_embeddings
+    hidden, attention, nothing = [u], [], torch.zeros(1, 1, 1, u.shape[1], dtype=torch.bool)
+    for layer in trunk.encoder.layer:
+        inside, x = layer.attention.attention, layer.layernorm_before(u)
+        mixed, seen = attend(inside.query(x), inside.key(x), inside.value(x), heads, nothing)
+        u = u + layer.attention.output.dense(mixed)
+        u = u + layer.output.dense(act(layer.intermediate.dense(layer.layernorm_after(u))))
+        hidden.append(u)
+        attention.append(seen)
+    return torch.stack(hidden), torch.stack(attention)
+
+
 class ViT(nn.Module):
     def __init__(self, config, classes):
         super().__init__()
-        width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
-        self.heads, self.act = config["num_attention_heads"], ACTIVATIONS[config["hidden_act"]]
-        patch = tuple(config["patch_size"])
-        tokens = 1 + math.prod(size // step for size, step in zip(config["image_size"], patch, strict=True))
-        bias = config["qkv_bias"]
-
-        def layer():
-            return Box(layernorm_before=nn.LayerNorm(width, eps), layernorm_after=nn.LayerNorm(width, eps),
-                       attention=Box(attention=Box(**{name: nn.Linear(width, width, bias=bias) for name in ("query", "key", "value")}),
-                                     output=Box(dense=nn.Linear(width, width))),
-                       intermediate=Box(dense=nn.Linear(width, ffn)), output=Box(dense=nn.Linear(ffn, width)))
-
-        self.vit = Box(embeddings=Box(cls_token=nn.Parameter(torch.empty(1, 1, width)), mask_token=nn.Parameter(torch.empty(1, 1, width)),
-                                      position_embeddings=nn.Parameter(torch.empty(1, tokens, width)),
-                                      patch_embeddings=Box(projection=nn.Conv2d(config["num_channels"], width, patch, patch))),
-                       encoder=Box(layer=nn.ModuleList(layer() for _ in range(config["num_hidden_layers"]))),
-                       layernorm=nn.LayerNorm(width, eps), pooler=Box(dense=nn.Linear(width, width)))
+        width = config["hidden_size"]
+        self.config = config
+        self.vit = vit_trunk(config, ["cls_token"], pooler=Box(dense=nn.Linear(width, width)))
         self.classifier = nn.Linear(width, classes)
 
     def forward(self, images):
-        parts = self.vit.embeddings
-        patches = parts.patch_embeddings.projection(images).flatten(2).transpose(1, 2)
-        u = torch.cat([parts.cls_token.expand(len(images), -1, -1), patches], dim=1) + parts.position_embeddings
-        hidden, attention, nothing = [u], [], torch.zeros(1, 1, 1, u.shape[1], dtype=torch.bool)
-        for layer in self.vit.encoder.layer:
-            inside, x = layer.attention.attention, layer.layernorm_before(u)
-            mixed, seen = attend(inside.query(x), inside.key(x), inside.value(x), self.heads, nothing)
-            u = u + layer.attention.output.dense(mixed)
-            u = u + layer.output.dense(self.act(layer.intermediate.dense(layer.layernorm_after(u))))
-            hidden.append(u)
-            attention.append(seen)
-        classes = self.classifier(self.vit.layernorm(u)[:, 0])
-        return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "classes": classes}
+        hidden, attention = vit_states(self.vit, self.config, ["cls_token"], images)
+        return {"hidden": hidden, "attention": attention, "classes": self.classifier(self.vit.layernorm(hidden[-1])[:, 0])}
+
+
+class DeiT(nn.Module):
+    """ViT with a second token in front of the patches; the logits are the mean of those of the two tokens."""
+    front = "cls_token", "distillation_token"
+
+    def __init__(self, config, classes):
+        super().__init__()
+        width = config["hidden_size"]
+        self.config = config
+        self.deit = vit_trunk(config, self.front, pooler=Box(dense=nn.Linear(width, width)))
+        self.cls_classifier, self.distillation_classifier = nn.Linear(width, classes), nn.Linear(width, classes)
+
+    def forward(self, images):
+        hidden, attention = vit_states(self.deit, self.config, self.front, images)
+        last = self.deit.layernorm(hidden[-1])
+        classes = (self.cls_classifier(last[:, 0]) + self.distillation_classifier(last[:, 1])) / 2
+        return {"hidden": hidden, "attention": attention, "classes": classes}

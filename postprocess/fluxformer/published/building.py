@@ -14,6 +14,23 @@ import numpy as np
 MOST_PADDING = 1024  # rows of a word table behind its last word; tables are padded to multiples of 8, 64 or 128, also for 8 devices
 
 
+@dataclass(frozen=True)
+class MaskedWords:
+    """Names of a head that guesses masked words.
+
+    Attributes
+    ----------
+    dense, norm, matrix : str
+        Its linear map, its LayerNorm and the tensor that is the matrix of the words.
+    biases : tuple of str
+        Names of one bias, of which one or both are there.
+    """
+    dense: str
+    norm: str
+    matrix: str
+    biases: tuple[str, ...]
+
+
 @dataclass
 class Model:
     """A model file that grows.
@@ -39,6 +56,11 @@ class Model:
         """Number of channels."""
         return int(self.attributes["width"])
 
+    @property
+    def words(self) -> int:
+        """Number of word vectors; 0 for models of images."""
+        return self.arrays["embedding/words"].shape[0] if "embedding/words" in self.arrays else 0
+
     def linear(self, tensors: Checkpoint, name: str, weight: str, bias: str, rows: int, columns: int) -> None:
         """Adds an nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`."""
         self.arrays[weight] = tensors.take(f"{name}.weight", rows, columns)
@@ -48,6 +70,12 @@ class Model:
         """Adds an nn.LayerNorm `name` as the arrays `place`gain and `place`bias."""
         self.arrays[f"{place}gain"] = tensors.take(f"{name}.weight", self.width)
         self.arrays[f"{place}bias"] = tensors.take(f"{name}.bias", self.width)
+
+    def positions(self, tensors: Checkpoint, name: str, rows: int, first: int = 0) -> None:
+        """Adds the learned positions `name`, a table of so many rows, of which token 0 has row `first`."""
+        table = tensors.take(name, rows, self.width)
+        self.arrays["embedding/position"] = table.rows(first, rows) if first else table
+        self.attributes["tokens"] = rows - first
 
     def encoder_layer(self, tensors: Checkpoint, number: int, place: str, linears: Mapping[str, str], norms: Mapping[str, str]) -> None:
         """Adds layer `number`, counted from 1, whose names begin with `place`, from its linear maps (Q, K, V,
@@ -62,14 +90,41 @@ class Model:
 
     def classifier(self, config: Config, tensors: Checkpoint, name: str, pooling: str) -> None:
         """Adds the class head `name`, which acts on the tokens that `pooling` says."""
-        shape = tensors.shape(f"{name}.weight")
-        classes = config.classes() or (shape[0] if shape else 0)
+        classes = class_count(config, tensors, name)
         self.arrays["head/W"] = tensors.take(f"{name}.weight", classes, self.width)
         if f"{name}.bias" in tensors:
             self.arrays["head/b"] = tensors.take(f"{name}.bias", classes)
         else:
             self.arrays["head/b"] = np.zeros(classes)
         self.attributes.update(classes=classes, pooling=pooling)
+
+    def dense_classifier(self, config: Config, tensors: Checkpoint, dense: str, activation: str, name: str) -> None:
+        """Adds the class head `name` on token 0, behind the linear map `dense` and an activation."""
+        self.linear(tensors, dense, "head/transform_W", "head/transform_b", self.width, self.width)
+        self.attributes["head_activation"] = activation
+        self.classifier(config, tensors, name, "first")
+
+    def masked_words(self, config: Config, tensors: Checkpoint, names: MaskedWords, activation: str) -> None:
+        """Adds the head that guesses masked words: a linear map, an activation, a LayerNorm, the matrix of the words and a bias."""
+        self.linear(tensors, names.dense, "word_head/transform_W", "word_head/transform_b", self.width, self.width)
+        self.attributes["word_head_activation"] = activation
+        self.norm(tensors, names.norm, "word_head/norm_")
+        self.word_matrix(config, tensors, names.matrix)
+        there = [name for name in names.biases if name in tensors] or list(names.biases[:1])
+        biases = [tensors.take(name, self.words) for name in there]
+        if not biases[0].equals(biases[-1]):
+            raise Unfit(f"{tensors.path}: {' and '.join(there)} differ, but stand for one bias")
+        self.arrays["word_head/b"] = biases[0]
+
+    def decoder_heads(self, config: Config, tensors: Checkpoint, kind: str, family: str) -> None:
+        """Adds the heads of a decoder of this family and class: `score` on the last real token, and `lm_head`, the matrix of the next word
+        without a bias."""
+        classifies = kind == f"{family}ForSequenceClassification"
+        if tensors.any("score.") or classifies:
+            self.classifier(config, tensors, "score", "last")
+        if "lm_head.weight" in tensors or not (classifies or kind == f"{family}Model"):
+            self.word_matrix(config, tensors, "lm_head.weight")
+            self.arrays["word_head/b"] = np.zeros(self.words)
 
     def word_matrix(self, config: Config, tensors: Checkpoint, name: str) -> None:
         """Adds the output matrix `name` of the word head, unless it is the matrix of the embedding."""
@@ -85,21 +140,25 @@ class Model:
             raise Unfit(f"{matrix.name} differs from the word embeddings, but {config.path} does not say that they do: if so, add "
                         '"tie_word_embeddings": false')
 
-    def vocabulary(self, config: Config, tensors: Checkpoint, name: str) -> int:
-        """Adds the word embeddings `name` and returns their number. A table that is padded to a multiple of 8 is longer than config.json
-        says, which is noted."""
+    def vocabulary(self, config: Config, tensors: Checkpoint, name: str) -> None:
+        """Adds the word embeddings `name`. A table that is padded to a multiple of 8 is longer than config.json says, which is noted."""
         said, rows = config.whole("vocab_size"), tensors.shape(name)[0] if tensors.shape(name) else 0
         padded = rows % 8 == 0 and said < rows < said + MOST_PADDING
         if padded:
             self.notes.append(f"{name} has {rows} rows, {config.path} says vocab_size = {said}: a table padded to a multiple of 8; the model "
                               f"file has all {rows}")
         self.arrays["embedding/words"] = tensors.take(name, rows if padded else said, self.width)
-        return rows if padded else said
 
     def leave_out(self, names: list[str], why: str) -> None:
         """Adds a note on tensors that no model file has."""
         if names:
             self.notes.append(f"left out: {', '.join(names)} ({why})")
+
+
+def class_count(config: Config, tensors: Checkpoint, name: str) -> int:
+    """The number of classes of the head `name`: what config.json says, or else the rows of its matrix."""
+    shape = tensors.shape(f"{name}.weight")
+    return config.classes() or (shape[0] if shape else 0)
 
 
 def transformer(config: Config, *, layers: str, width: str, heads: str, ffn: int, activation: str, norm: str, eps: float) -> Model:

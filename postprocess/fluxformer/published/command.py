@@ -11,16 +11,21 @@ tokenizer.json) and preprocessor_config.json are taken too. --key names the part
 (a checkpoint of a training: --key model). Known are
 
     bert          BertModel, BertForMaskedLM, BertForPreTraining, BertForSequenceClassification
+    roberta       RobertaModel, RobertaForMaskedLM, RobertaForSequenceClassification; also xlm-roberta (XLMRoberta...), camembert (Camembert...)
+    electra       ElectraModel, ElectraForMaskedLM, ElectraForSequenceClassification
     distilbert    DistilBertModel, DistilBertForMaskedLM, DistilBertForSequenceClassification
     gpt2          GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification
+    opt           OPTModel, OPTForCausalLM, OPTForSequenceClassification
     vit           ViTModel, ViTForImageClassification
+    deit          DeiTModel, DeiTForImageClassification, DeiTForImageClassificationWithTeacher
 
 The model file computes the same hidden states, attention and logits. Words and class heads become /model/word_head and /model/head.
-Of other models of these families (BertForTokenClassification) the trunk is taken, and what is left out is said. What wrappers put into names
-(module., _orig_mod.) is left out.
+Of other models of these families (BertForTokenClassification, ElectraForPreTraining) the trunk is taken, and what is left out is said. What
+wrappers put into names (module., _orig_mod.) is left out. The pad word of RoBERTa's family shifts the positions behind it: token files with it
+among the real tokens are refused. Token files for DeiT have two tokens in front of the patches, whose numbers are not read.
 --words names the vocabulary of a text model, one word per line in the order of its numbers (vocab.txt), or as JSON, word: number
 (vocab.json), or tokenizer.json; figures show its words. Rows behind the last word, which only pad the table, get names of their own.
---preprocessor names the preprocessor_config.json of a ViT: mean and deviation of its pixels go into the model file.
+--preprocessor names the preprocessor_config.json of a ViT or DeiT: mean and deviation of its pixels go into the model file.
 Everything is compared with config.json: each tensor must be there, with its shape and finite real numbers (F64, F32, F16 or BF16), and each
 must be used. What the program would compute in another way (rotary or relative positions,
 RMSNorm, cross attention, other activations) is refused by name.
@@ -41,27 +46,30 @@ from fluxformer.published.bert import BERT
 from fluxformer.published.building import MOST_PADDING, Architecture, Model
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
+from fluxformer.published.deit import DEIT
 from fluxformer.published.distilbert import DISTILBERT
+from fluxformer.published.electra import ELECTRA
 from fluxformer.published.files import PREPROCESSOR, USAGE, WORDS, config_beside, in_folder, weights_in
 from fluxformer.published.gpt2 import GPT2
+from fluxformer.published.opt import OPT
 from fluxformer.published.preprocessor import Preprocessor, read_preprocessor
+from fluxformer.published.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from fluxformer.published.vit import VIT
 from fluxformer.tensors import Unfit
 from fluxformer.words import read_words
 
-ARCHITECTURES = {"bert": BERT, "distilbert": DISTILBERT, "gpt2": GPT2, "vit": VIT}
-ROBERTA = "its positions are numbered from 2 on, behind padding, and its heads are others than BERT's"
+ARCHITECTURES = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "camembert": CAMEMBERT, "electra": ELECTRA,
+                 "distilbert": DISTILBERT, "gpt2": GPT2, "opt": OPT, "vit": VIT, "deit": DEIT}
 ROTARY, RELATIVE = "it has rotary positions", "it has relative positions"
+PRE_NORM, WINDOWS = "it has RoBERTa's names, but its norms stand in front of its sub-layers", "its attention is within windows"
 # What models that people bring have and a model file does not; the first true reason.
-REASONS = {**dict.fromkeys(("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer"), ROBERTA),
-           **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "gpt_neox", "gptj", "falcon",
+REASONS = {**dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "gpt_neox", "gptj", "falcon",
                             "olmo", "stablelm", "modernbert", "nomic_bert", "roformer", "esm"), ROTARY),
-           **dict.fromkeys(("t5", "mt5", "deberta", "deberta-v2", "mpnet", "xlnet"), RELATIVE),
+           **dict.fromkeys(("t5", "mt5", "deberta", "deberta-v2", "mpnet", "xlnet", "beit"), RELATIVE),
            **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "whisper"), "it has an encoder and a decoder"),
-           "albert": "its word vectors are narrower than its layers", "electra": "its word vectors may be narrower than its layers, and its heads "
-           "are others than BERT's", "bloom": "its attention is biased by distance", "mpt": "its attention is biased by distance",
-           "gpt_neo": "every other layer attends to near tokens only", "opt": "its positions are numbered from 2 on",
-           "deit": "it has a second token in front of the patches", "beit": "it has relative positions", "swin": "its attention is within windows"}
+           **dict.fromkeys(("xlm-roberta-xl", "roberta-prelayernorm"), PRE_NORM), **dict.fromkeys(("longformer", "swin"), WINDOWS),
+           "albert": "its word vectors are narrower than its layers", "bloom": "its attention is biased by distance",
+           "mpt": "its attention is biased by distance", "gpt_neo": "every other layer attends to near tokens only"}
 
 
 def architecture_of(config: Config) -> tuple[Architecture, str]:
@@ -177,16 +185,15 @@ def main(arguments: list[str]) -> None:
     refuse_place(options.output, tuple(filter(None, (weights, config, vocabulary, preprocessor))), options.overwrite)
     model = convert(weights, config, options.key)
     if folder is not None:
-        vocabulary = vocabulary if options.words or "embedding/words" in model.arrays else None
+        vocabulary = vocabulary if options.words or model.words else None
         preprocessor = preprocessor if options.preprocessor or model.channels else None
         print(f"read: {', '.join(filter(None, (weights, config, vocabulary, preprocessor)))}")
-    rows = model.arrays["embedding/words"].shape[0] if "embedding/words" in model.arrays else 0
-    words, notes = fitting_words(vocabulary, rows) if vocabulary else ([], [])
+    words, notes = fitting_words(vocabulary, model.words) if vocabulary else ([], [])
     pixels = preprocessor_of(preprocessor, model) if preprocessor else None
     write_model(options.output, model.attributes, model.arrays, words, pixels)
     for note in (*model.notes, *notes):
         print(note)
-    heads = [text for name, text in (("head/W", f"{model.attributes['classes']} classes"), ("word_head/b", f"a head of {rows} words"))
+    heads = [text for name, text in (("head/W", f"{model.attributes['classes']} classes"), ("word_head/b", f"a head of {model.words} words"))
              if name in model.arrays]
     print(f"{options.output}: {model.attributes['layers']} layers, width {model.width}, {model.attributes['heads']} heads, "
           f"ffn {model.attributes['ffn']}, {', '.join([*heads, ''])}{sum(array.size for array in model.arrays.values())} numbers")

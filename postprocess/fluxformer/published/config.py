@@ -49,13 +49,13 @@ class Config:
         """True if there is an entry of this name that is not null."""
         return self._values.get(name) is not None
 
-    def whole(self, name: str, default: int | None = None) -> int:
-        """An entry that is a whole number from 1 on; `default` None: it must be there."""
+    def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """An entry that is a whole number from `least` on; `default` None: it must be there."""
         if default is not None and not self.has(name):
             return default
         value = self._values.get(name)
-        if type(value) is not int or not 1 <= value <= MOST:
-            raise self.refuse(name, f"must be a whole number from 1 to {MOST}")
+        if type(value) is not int or not least <= value <= MOST:
+            raise self.refuse(name, f"must be a whole number from {least} to {MOST}")
         return value
 
     def pair(self, name: str) -> tuple[int, int]:

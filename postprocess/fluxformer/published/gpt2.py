@@ -6,9 +6,6 @@ from fluxformer.published.building import Architecture, Model, transformer
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 
-import numpy as np
-
-WITHOUT_WORDS = ("GPT2Model", "GPT2ForSequenceClassification")
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
@@ -20,18 +17,13 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     model = transformer(config, layers="n_layer", width="n_embd", heads="n_head", ffn=config.whole("n_inner", 4 * width),
                         activation=config.activation("activation_function", "gelu_new"), norm="pre",
                         eps=config.eps("layer_norm_epsilon", 1e-5))
-    positions = config.whole("n_positions")
-    model.attributes.update(causal="on", tokens=positions)
-    vocabulary = model.vocabulary(config, tensors, "wte.weight")
-    model.arrays["embedding/position"] = tensors.take("wpe.weight", positions, width)
+    model.attributes["causal"] = "on"
+    model.vocabulary(config, tensors, "wte.weight")
+    model.positions(tensors, "wpe.weight", config.whole("n_positions"))
     for number in range(int(model.attributes["layers"])):
         layer(tensors, model, f"h.{number}.", f"layers/{number + 1}/")
     model.norm(tensors, "ln_f", "final_norm/")
-    if tensors.any("score.") or kind == "GPT2ForSequenceClassification":
-        model.classifier(config, tensors, "score", "last")
-    if "lm_head.weight" in tensors or kind not in WITHOUT_WORDS:
-        model.word_matrix(config, tensors, "lm_head.weight")
-        model.arrays["word_head/b"] = np.zeros(vocabulary)
+    model.decoder_heads(config, tensors, kind, "GPT2")
     return model
 
 

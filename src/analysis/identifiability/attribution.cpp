@@ -172,8 +172,8 @@ TokenEffects BlankOut::effects(std::span<const double> input, int length) {
   whole_logits_.assign(logits_.begin(), logits_.begin() + spec.classes);
   const auto winner = std::ranges::max_element(whole_logits_) - whole_logits_.begin();
 
-  const bool keeps_first = spec.class_token || (spec.classes > 0 && spec.pooling == Pooling::first);
-  for (int first = keeps_first ? 1 : 0; first < length; first += slots) {
+  const bool reads_first = spec.classes > 0 && spec.pooling == Pooling::first;
+  for (int first = std::max(spec.class_tokens, reads_first ? 1 : 0); first < length; first += slots) {
     const int count = std::min(slots, length - first);
     run(input, length, first, count);
     for (int slot = 0; slot < count; ++slot) {
@@ -194,7 +194,8 @@ namespace {
 std::vector<int> output_tokens(const ModelSpec& spec, int n) {
   if (spec.classes > 0 && spec.pooling == Pooling::first) return {0};
   if (spec.classes > 0 && spec.pooling == Pooling::last) return {n - 1};
-  std::vector<int> all(n);
+  const bool front = spec.classes > 0 && spec.pooling == Pooling::front;
+  std::vector<int> all(front ? std::min(spec.class_tokens, n) : n);
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
@@ -261,9 +262,9 @@ class Attributor {
   void add(const Batch& batch);
 
  private:
-  /// A class token stands before the others, which then lie on a line.
+  /// Class tokens stand before the others, which then lie on a line.
   static TokenLattice lattice_of(const TokenLine& line, const ModelSpec& spec) {
-    const int leading = spec.class_token ? 1 : 0;
+    const int leading = spec.class_tokens;
     return {.rows = line.tokens_y(), .columns = line.tokens_x() - leading, .leading = leading};
   }
   /// The lengths h_i of all cells.

@@ -64,7 +64,7 @@ void ModelInput::adjoint(const std::vector<double>& u_bar, std::vector<double>& 
   const Eigen::Map<const RowMatrix> weights(w.data(), probe_.spec().width, probe_.spec().features);
   for (int b = 0; b < samples(); ++b) {
     block(x_bar, b).noalias() = slab_block(u_bar, b) * weights;
-    if (probe_.spec().class_token) block(x_bar, b).row(0).setZero();  // it reads no features
+    block(x_bar, b).topRows(probe_.spec().class_tokens).setZero();  // they read no features
   }
 }
 

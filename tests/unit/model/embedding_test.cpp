@@ -25,7 +25,8 @@ constexpr int features = 4, words = 5;
 struct Case {
   const char* name;
   int features = 0, vocabulary = 0, segments = 0, positions = 12;
-  bool class_token = false, norm = false;
+  int class_tokens = 0;
+  bool norm = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -39,7 +40,7 @@ ProblemSpec spec_of(const Case& c) {
   spec.model.vocabulary = c.vocabulary;
   spec.model.segments = c.segments;
   spec.model.tokens = c.positions;
-  spec.model.class_token = c.class_token;
+  spec.model.class_tokens = c.class_tokens;
   spec.model.embedding_norm = c.norm;
   spec.mesh = small_mesh(3);
   return spec;
@@ -73,8 +74,8 @@ class EmbeddingOf : public testing::TestWithParam<Case> {
           if (c.vocabulary > 0) {
             e[k] = p.view("embedding/words")[static_cast<std::size_t>(x[0]) * d + k];
             if (c.segments > 0) e[k] += p.view("embedding/segment")[static_cast<std::size_t>(x[1]) * d + k];
-          } else if (c.class_token && token == 0) {
-            e[k] = p.view("embedding/class_token")[k];
+          } else if (token < static_cast<std::size_t>(c.class_tokens)) {
+            e[k] = p.view("embedding/class_token")[token * d + k];
           } else {
             e[k] = p.view("embedding/b")[k];
             for (std::size_t f = 0; f < numbers; ++f) e[k] += p.view("embedding/W")[k * numbers + f] * x[f];
@@ -162,8 +163,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, EmbeddingOf,
     testing::Values(
         Case{.name = "numbers", .features = features},
-        Case{.name = "numbers_class_token", .features = features, .class_token = true},
-        Case{.name = "numbers_class_token_norm", .features = features, .class_token = true, .norm = true},
+        Case{.name = "numbers_class_token", .features = features, .class_tokens = 1},
+        Case{.name = "numbers_class_tokens", .features = features, .class_tokens = 2},
+        Case{.name = "numbers_class_token_norm", .features = features, .class_tokens = 1, .norm = true},
         Case{.name = "words", .vocabulary = words},
         Case{.name = "words_without_positions", .vocabulary = words, .positions = 0},
         Case{.name = "words_norm", .vocabulary = words, .norm = true},

@@ -77,7 +77,7 @@ class HessianOf : public testing::TestWithParam<SmallClassifier> {
   /// ReLU that no kink is crossed.
   template <class F>
   std::vector<double> along(const std::vector<double>& direction, F&& f) {
-    const double h = GetParam().model.activation == Activation::relu ? 1e-4 : 0.005;
+    const double h = GetParam().model.activation == Activation::relu ? 1e-4 : 0.0025;
     return derivative([&](double step) { return at(step, direction, f); }, h);
   }
   /// A random direction in one array, or in all of them; of kappa only if the model has token diffusion.

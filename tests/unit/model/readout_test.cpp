@@ -24,6 +24,7 @@ struct ReadoutCase {
   std::vector<int> lengths;  ///< real tokens of the samples; empty: all of them
   Pooling pooling = Pooling::mean;
   HeadTransform transform = {};
+  int class_tokens = 0;
 };
 
 ProblemSpec readout_spec_of(const ReadoutCase& of) {
@@ -33,6 +34,8 @@ ProblemSpec readout_spec_of(const ReadoutCase& of) {
   spec.model.attention.layer_norm = of.norm == Norm::pre;
   spec.model.classes = readout_classes;
   spec.model.pooling = of.pooling;
+  spec.model.class_tokens = of.class_tokens;
+  if (of.class_tokens > 0) spec.model.features = 4;
   spec.model.head_transform = of.transform;
   spec.mesh = {.cells = 1, .tokens_x = 3, .tokens_y = 2, .samples = readout_samples};
   spec.mask.length = of.lengths;
@@ -71,7 +74,7 @@ double activated(HeadActivation activation, double x) {
 }
 
 /// z = W g + b, g = N(act(T p + t)) or p, p the mean of N_f(u) over the real tokens, of the first, or of the
-/// last one: straight from the formulas.
+/// last one, or N_f(u) of all class tokens side by side: straight from the formulas.
 std::vector<double> naive(const Problem& problem, const Whole& u, const ReadoutCase& of) {
   const auto& p = problem.parameters;
   const auto d = static_cast<std::size_t>(p.spec.width);
@@ -79,13 +82,15 @@ std::vector<double> naive(const Problem& problem, const Whole& u, const ReadoutC
   for (std::size_t b = 0; b < readout_samples; ++b) {
     const std::size_t length = of.lengths.empty() ? 6 : static_cast<std::size_t>(of.lengths[b]);
     const std::size_t first = of.pooling == Pooling::last ? length - 1 : 0;
-    const std::size_t end = of.pooling == Pooling::first ? 1 : length;
-    Row pooled(d, 0.0);
+    const bool front = of.pooling == Pooling::front;
+    const std::size_t end = of.pooling == Pooling::first ? 1 : front ? of.class_tokens : length;
+    Row pooled(front ? end * d : d, 0.0);
     for (std::size_t x = first; x < end; ++x) {
       const double* const from = u.data() + (x * readout_samples + b) * d;
       Row row(from, from + d);
       if (of.norm == Norm::pre) row = normalised(p, "final_norm/", row);
-      for (std::size_t c = 0; c < d; ++c) pooled[c] += row[c] / static_cast<double>(end - first);
+      const std::size_t place = front ? x * d : 0, among = front ? 1 : end - first;
+      for (std::size_t c = 0; c < d; ++c) pooled[place + c] += row[c] / static_cast<double>(among);
     }
     if (of.transform.present) {
       pooled = affine(p.view("head/transform_W"), p.view("head/transform_b"), pooled);
@@ -160,8 +165,11 @@ TEST_P(ReadoutOf, gives_nothing_to_the_padding_and_to_tokens_that_are_not_pooled
     const auto& mask = problem.context.mask;
     const bool next = token + 1 < 6 && mask.real(sample, token + 1), last = mask.real(sample, token) && !next;
     const auto pooling = GetParam().pooling;
-    if (pooling == Pooling::mean ? mask.real(sample, token) : pooling == Pooling::first ? token == 0 : last)
-      continue;
+    const bool pooled = pooling == Pooling::mean    ? mask.real(sample, token)
+                        : pooling == Pooling::first ? token == 0
+                        : pooling == Pooling::front ? token < GetParam().class_tokens
+                                                    : last;
+    if (pooled) continue;
     for (std::size_t c = 0; c < d; ++c) EXPECT_EQ(bar[row * d + c], 0) << "row " << row;
   }
 }
@@ -175,7 +183,9 @@ INSTANTIATE_TEST_SUITE_P(Poolings, ReadoutOf,
                          testing::Values(ReadoutCase{Norm::pre, {}, Pooling::first},
                                          ReadoutCase{Norm::post, {3, 6}, Pooling::first},
                                          ReadoutCase{Norm::pre, {1, 5}, Pooling::last},
-                                         ReadoutCase{Norm::none, {}, Pooling::last}));
+                                         ReadoutCase{Norm::none, {}, Pooling::last},
+                                         ReadoutCase{Norm::pre, {2, 6}, Pooling::front, {}, 2},
+                                         ReadoutCase{Norm::post, {}, Pooling::front, {}, 3}));
 
 INSTANTIATE_TEST_SUITE_P(
     Transforms, ReadoutOf,
