@@ -93,7 +93,7 @@ bool is_independent(const std::string& name) {
   return name == "independent" || name == "normed" || name == "converged";
 }
 
-bool guesses_masked_words(const ModelSpec& spec) {
+bool guesses_words(const ModelSpec& spec) {
   return spec.classes == 0 && spec.word_head.present;
 }
 

@@ -102,8 +102,8 @@ struct ComparedModel {
 /// True if models of this name are PDE models trained on the labels alone.
 bool is_independent(const std::string& name);
 
-/// True if the loss of a model is that of masked words: it has a word head and no classes.
-bool guesses_masked_words(const ModelSpec& spec);
+/// True if the loss of a model is that of words: it has a word head and no classes.
+bool guesses_words(const ModelSpec& spec);
 
 /// The models of all seeds, read into the memory of every rank.
 class ComparedModels {

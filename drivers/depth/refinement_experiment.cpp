@@ -14,7 +14,7 @@
 #include "analysis/depth/refinement.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
-#include "drivers/compare/masked_words.hpp"
+#include "drivers/compare/guessed_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
 #include "solvers/march/march_field.hpp"
@@ -130,7 +130,7 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
       throw BadInput(
           "refinement.cells: multiples of the cells of a model that double, 1, 2 and so on, so that an order "
           "can be told");
-  require_maskable(problem(), masked_share_);
+  require_targets(problem(), masked_share_);
   for (const auto& name : problem().models().names()) {
     const auto& first = problem().models().at(0, name);
     const auto& spec = first.parameters.spec;
@@ -139,14 +139,13 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
       throw BadInput("models." + name + ": with " + without +
                      " there is no equation that finer depth cells would solve");
     for (const auto& word : words_) {
-      const bool of_words = word == "loss" && guesses_masked_words(spec);
+      const bool of_words = word == "loss" && guesses_words(spec);
       if (word == "norm" || of_words) continue;
       problem().require_classes("refinement.goals = " + word);
       if (spec.classes == 0)
         throw BadInput("refinement.goals = " + word + ": models." + name +
-                       (spec.word_head.present
-                            ? " guesses masked words, and has no classes; take loss or norm"
-                            : " has no classes; norm needs none"));
+                       (spec.word_head.present ? " guesses words, and has no classes; take loss or norm"
+                                               : " has no classes; norm needs none"));
     }
     if (adapt_ == Adapt::none) continue;
     target(spec);  // throws
@@ -200,7 +199,7 @@ void Refinement::add_axes(StudyRecord& record) {
 Refinement::Measured Refinement::measured_model(std::size_t seed, const std::string& name) const {
   const auto& model = problem().models().at(seed, name);
   return {"models." + name + " = " + model.file, model.parameters,
-          masked(problem().samples(), masked_share_, model, name), problem().march_of(model),
+          with_targets(problem().samples(), masked_share_, model, name), problem().march_of(model),
           order_of(model.origin.method())};
 }
 

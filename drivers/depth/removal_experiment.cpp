@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
-#include "drivers/compare/masked_words.hpp"
+#include "drivers/compare/guessed_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
 
@@ -113,7 +113,7 @@ Removal::Removal(const Settings& settings, MPI_Comm comm)
       calibration_(settings.integer("removal.calibration")),
       scored_(calibration_ > 0 ? problem().other_samples(calibration_, "removal.calibration")
                                : problem().samples()) {
-  require_maskable(problem(), masked_share_);
+  require_targets(problem(), masked_share_);
   for (const auto& name : problem().models().names()) require_model(name);
 }
 
@@ -127,7 +127,7 @@ void Removal::require_model(const std::string& name) const {
     throw BadInput("removal.rules = " + all_subsets + ": models." + name + " has " + std::to_string(layers) +
                    ' ' + what_goes(name) + "; all subsets are tried of up to " +
                    std::to_string(depth::SubsetWalk::most_layers));
-  if (guesses_masked_words(model.parameters.spec)) return;
+  if (guesses_words(model.parameters.spec)) return;
   problem().require_classes("the loss");
   problem().require_labels("the worth of a layer", scored_);
 }
@@ -197,11 +197,11 @@ struct Removal::Shortened {
       : plan(of.plan_),
         called(name + ", seed " + std::to_string(of.problem().models().seeds()[seed])),
         to(results),
-        scored(masked(of.scored_, of.masked_share_, of.problem().models().at(seed, name), name)),
-        judged(masked(of.problem().samples(), of.masked_share_, of.problem().models().at(seed, name), name)),
+        scored(with_targets(of.scored_, of.masked_share_, of.problem().models().at(seed, name), name)),
+        judged(with_targets(of.problem().samples(), of.masked_share_, of.problem().models().at(seed, name),
+                            name)),
         probe(of.probe(seed, name)),
-        layers(*probe, {.target = guesses_masked_words(probe->spec()) ? LossTarget::masked_words
-                                                                      : LossTarget::label}),
+        layers(*probe, {.target = guesses_words(probe->spec()) ? LossTarget::words : LossTarget::label}),
         total(scored.size() * (plan.scoring(layers.count()) + plan.searching(layers.count())) +
               judged.size() * plan.walking(layers.count())) {}
 

@@ -107,9 +107,9 @@ void declare_hessian_spectrum(Options& options) {
 /// Throws BadInput: the Gauss-Newton part of this model has too many outputs to be computed exactly.
 [[noreturn]] void refuse_exact(const std::string& name, const ModelSpec& spec) {
   throw BadInput("hessian.exact = true: models." + name +
-                 " guesses masked words; the exact Gauss-Newton part takes a gradient for each of the " +
+                 " guesses words; the exact Gauss-Newton part takes a gradient for each of the " +
                  std::to_string(spec.vocabulary) +
-                 " words at each masked token, too many to be kept; hessian.eigenvalues and hessian.probes "
+                 " words at each of them, too many to be kept; hessian.eigenvalues and hessian.probes "
                  "work without them");
 }
 
@@ -208,7 +208,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, MPI_Comm comm)
                      " has only " + std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem().input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
-    if (guesses_masked_words(parameters.spec)) {
+    if (guesses_words(parameters.spec)) {
       if (plan_.exact) refuse_exact(name, parameters.spec);
     } else if (objective.loss.kind == LossKind::cross_entropy) {
       problem().require_classes("the loss");

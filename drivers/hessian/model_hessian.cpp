@@ -48,7 +48,7 @@ hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origi
     if (view.name == "kappa")
       for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
   return {{loss_kind(plan.loss.of_model(origin)), plan.label_smoothing.of_model(origin),
-           guesses_masked_words(parameters.spec) ? LossTarget::masked_words : LossTarget::label},
+           guesses_words(parameters.spec) ? LossTarget::words : LossTarget::label},
           plan.smoothness.of_model(origin),
           {trained && diffuses, trained, trained}};
 }
@@ -81,11 +81,11 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
 
 AnalysedSamples::AnalysedSamples(const KeyOfTraining<double>& share, const CompareProblem& problem)
     : share_(share), problem_(problem) {
-  require_maskable(problem, share);
+  require_targets(problem, share);
 }
 
 SampleSet AnalysedSamples::of(std::size_t seed, const std::string& name) {
-  return masked(input(seed, name).samples(), share_, problem_.models().at(seed, name), name);
+  return with_targets(input(seed, name).samples(), share_, problem_.models().at(seed, name), name);
 }
 
 const ComparedInput& AnalysedSamples::input(std::size_t seed, const std::string& name) {

@@ -11,7 +11,7 @@
 #include "base/settings.hpp"
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/compare_problem.hpp"
-#include "drivers/compare/masked_words.hpp"
+#include "drivers/compare/guessed_words.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 
 namespace fluxformer {

@@ -218,13 +218,15 @@ Report TrainExperiment::run() {
 
 void describe_train(io::Description& description) {
   io::describe_archive(description);
-  description.variables("/", {axes::step, axes::epoch});
+  description.variables("/", {axes::step, axes::epoch, course::ngram_order});
   description.attributes(
       course::group, {course::samples, course::validation_samples, course::test_samples, course::test_split,
                       course::trained_parameters, course::baseline_accuracy, course::unigram_accuracy,
                       course::bigram_accuracy});
   for (const auto& column : course::step_columns()) description.variables(course::group, {column.variable});
   for (const auto& column : course::epoch_columns()) description.variables(course::group, {column.variable});
+  description.variables(
+      course::group, {course::ngram_accuracy, course::kneser_ney_perplexity, course::witten_bell_perplexity});
   DepthReport::describe(description, course::group);
   model_file::describe(description);
   describe_optimiser(description);

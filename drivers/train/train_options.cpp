@@ -10,9 +10,11 @@ namespace fluxformer {
 namespace {
 
 void declare_objective(Options& options) {
-  options.declare("train.objective", "classes",
-                  "what the model learns: the classes of samples, or masked words, which a word head guesses",
-                  {.choices = {"classes", "masked"}});
+  options.declare(
+      "train.objective", "classes",
+      "what the model learns: the classes of samples, or words, which a word head guesses: masked "
+      "ones, or (causal) each next one from those before it, for which attention.causal is needed",
+      {.choices = {"classes", "masked", "causal"}});
   options.declare(
       "train.masked", 0.15,
       "fraction of the words of a text that are to be guessed: 80 % of them are replaced by <mask>, 10 % by "
@@ -20,7 +22,7 @@ void declare_objective(Options& options) {
       {.minimum = 0, .maximum = 1, .above_minimum = true, .when = When{"train.objective", "masked"}});
   options.declare("train.word_matrix", "tied",
                   "output matrix of a new word head: the word table of the embedding, or a matrix of its own",
-                  {.choices = {"tied", "own"}, .when = When{"train.objective", "masked"}});
+                  {.choices = {"tied", "own"}, .when = When{"train.objective", {"masked", "causal"}}});
 }
 
 void declare_regularisation(Options& options) {
@@ -229,9 +231,12 @@ SamplesPlan samples_plan(const Settings& settings) {
 }
 
 ObjectivePlan objective_plan(const Settings& settings) {
-  const bool masked = settings.word("train.objective") == "masked";
+  using enum ObjectivePlan::Words;
+  const auto& objective = settings.word("train.objective");
+  const auto words = objective == "masked" ? masked : objective == "causal" ? next : none;
   return {.loss = {loss_kind(settings.word("train.loss")), settings.real("train.label_smoothing"),
-                   masked ? LossTarget::masked_words : LossTarget::label},
+                   words == none ? LossTarget::label : LossTarget::words},
+          .words = words,
           .masked_share = settings.real("train.masked"),
           .own_word_matrix = settings.word("train.word_matrix") == "own",
           .dropout = settings.real("train.dropout"),

@@ -38,15 +38,18 @@ struct SamplesPlan {
 
 /// The objective that a training minimises.
 struct ObjectivePlan {
+  /// The words that the model learns to guess; none: it learns the classes of samples.
+  enum class Words { none, masked, next };
   Loss loss;
-  double masked_share = 0;       ///< share of the words of a text that are to be guessed
+  Words words = Words::none;
+  double masked_share = 0;       ///< share of the words of a text that are masked
   bool own_word_matrix = false;  ///< of a new word head
   double dropout = 0;
   std::string teacher;  ///< model file; empty: no distillation
   Distillation::Weights distillation;
   bool copy_teacher = true;  ///< start with the teacher's embedding, final norm and heads
   /// True if words are to be guessed, not the classes of samples.
-  bool guesses_words() const { return loss.target == LossTarget::masked_words; }
+  bool guesses_words() const { return words != Words::none; }
 };
 
 /// How the gradient goes through depth.

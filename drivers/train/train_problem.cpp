@@ -159,19 +159,22 @@ void TrainProblem::open_samples() {
   train = open_data(data, "train", known, comm);
   test = open_data(data, "test", known_input(*train), comm);
   members = draw_members(plan, *train, *test, known.sizes.classes);
-  if (plan.objective.guesses_words())
-    masked.emplace(plan.objective.masked_share, plan.seed, *train, members.training);
+  words = make_word_training(plan.objective, plan.seed, *train, members.training);
   if (train->name() != "tokens") return;
   copies.validation = copies_of(*train, members.training, *train, members.validation);
   if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
 }
 
 void TrainProblem::read_start() {
-  const auto input = model_input(plan, *train, masked);
-  teacher_parameters = read_teacher(plan, *train, masked, input, comm);
+  const auto input = model_input(plan, *train, words.get());
+  teacher_parameters = read_teacher(plan, *train, words.get(), input, comm);
   auto start =
       starting_model(plan, input, teacher_parameters, share_of_stage(plan, input, ranks.stage), comm);
   parameters.emplace(std::move(start.parameters));
+  if (plan.objective.words == ObjectivePlan::Words::next && !parameters->spec.causal)
+    throw BadInput(
+        "train.objective = causal: the next word is guessed from those before it; set attention.causal = "
+        "true");
   collectively(comm, [&] {
     for (const auto* data : {train.get(), test.get()}) {
       require_real_tokens(*data, parameters->spec);
@@ -271,8 +274,8 @@ StepReport TrainProblem::step() {
 }
 
 void TrainProblem::measure_baselines() {
-  if (masked) {
-    guesses = masked->counted({ranks.of_training(comm).stage, *line, *test, members.testing, slab.samples});
+  if (words) {
+    guesses = words->counted({ranks.of_training(comm).stage, *line, *test, members.testing, slab.samples});
     if (!members.validation.empty())
       samples(*train, members.validation);  // refuses unusable samples now, not after an epoch
     return;
@@ -287,12 +290,12 @@ void TrainProblem::measure_baselines() {
 
 SampleSet TrainProblem::samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const {
   const SampleSet plain{ranks.of_training(comm).stage, *line, data, chosen, slab.samples};
-  return masked ? masked->masked(plain) : plain;
+  return words ? words->for_evaluation(plain) : plain;
 }
 
 Batch TrainProblem::batch(long step) {
   auto batch = batches->at(step);
-  if (masked) masked->mask(batch);
+  if (words) words->choose(batch);
   return batch;
 }
 
@@ -302,7 +305,7 @@ std::string TrainProblem::describe_samples() const {
     text << "\neach epoch leaves out " << left << " of " << members.training.size()
          << " training samples, others each time: batches are whole (train.batch = " << batches->global()
          << ")";
-  if (!masked) text << label_notes(*train, members.training, *test);
+  if (!words) text << label_notes(*train, members.training, *test);
   if (train->one_split() && !members.testing.empty())
     text << "\nno test split: these are the training samples, and so the test accuracy is that of samples "
             "that were trained on";
@@ -314,7 +317,7 @@ std::string TrainProblem::describe_samples() const {
     text << '\n'
          << copies.testing << " of " << members.testing.size()
          << " test samples have the same tokens as a training sample";
-  if (masked && train->words().empty()) {
+  if (plan.objective.words == ObjectivePlan::Words::masked && train->words().empty()) {
     const auto spared = train->placeholders().size();
     text << "\nthe file has no words: which ids are special tokens or padding is not known; ";
     if (spared > 0)
@@ -334,8 +337,11 @@ std::string TrainProblem::describe() const {
        << train->title() << ": " << members.training.size() << " samples to train on, "
        << members.validation.size() << " to validate, " << members.testing.size() << " to test, "
        << line->tokens_x() << " x " << line->tokens_y() << " tokens, ";
-  if (masked)
-    text << spec.vocabulary << " words, of which masked ones are guessed\n";
+  if (words)
+    text << spec.vocabulary
+         << (plan.objective.words == ObjectivePlan::Words::masked
+                 ? " words, of which masked ones are guessed\n"
+                 : " words, each guessed from those before it\n");
   else
     text << spec.classes << " classes\n";
   if (!plan.cells.empty()) {
@@ -358,9 +364,7 @@ std::string TrainProblem::describe() const {
     text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the same "
          << members.testing.size() << (train->one_split() ? " training texts" : " test texts")
          << ", after the same " << members.training.size() << " training texts";
-  if (guesses)
-    text << "\nof the masked test words the most frequent word is " << 100 * guesses->unigram
-         << " %, the bigram guess " << 100 * guesses->bigram << " %";
+  if (guesses) text << '\n' << guesses->text(words->which());
   if (!adapted.empty()) text << "\nfrom the model file " << adapted;
   return text.str();
 }

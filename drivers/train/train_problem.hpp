@@ -63,7 +63,7 @@ class TrainProblem {
   /// within one of them.
   DepthRange stage_on(int all_cells) const;
   /// Chosen samples of `train` or `test` on the ranks of the training, in batches of the training's size;
-  /// with masked words where words are guessed.
+  /// with the words to guess where words are guessed.
   SampleSet samples(const data::Dataset& data, const std::vector<std::size_t>& chosen) const;
 
   const TrainPlan plan;
@@ -71,7 +71,7 @@ class TrainProblem {
   const RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
   Members members;                               ///< those to test on have labels, unless words are guessed
-  std::optional<MaskedTraining> masked;          ///< optional: guesses words
+  std::unique_ptr<WordTraining> words;           ///< optional: guesses words
   std::optional<Parameters> teacher_parameters;  ///< optional: distillation
   std::optional<Parameters> parameters;          ///< those of this rank's stage, which are trained
   std::string adapted;                           ///< what became of the arrays of a model file (AdaptedModel)
@@ -90,7 +90,7 @@ class TrainProblem {
   std::vector<std::unique_ptr<Pipeline>> drawn;  ///< one for each of plan.cells; null: that of the trainer
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same samples
   Copies copies;                   ///< of token files only
-  std::optional<CountedGuesses> guesses;  ///< shares of counting guesses; present for masked words
+  std::optional<CountedGuesses> guesses;  ///< of words by counting; present where words are guessed
 
  private:
   // The steps of the constructor, in its order.

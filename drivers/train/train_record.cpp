@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
@@ -79,6 +80,15 @@ void write_rows(io::ArchiveWriter& archive, const io::Variable& axis, const std:
   all.reserve(columns.size());
   for (const auto& column : columns) all.emplace_back(column.variable, values(column.value));
   archive.write(course::group, all);
+}
+
+void write_ngrams(io::ArchiveWriter& archive, const CountedGuesses& guesses) {
+  std::vector<double> orders(guesses.accuracy.size());
+  std::iota(orders.begin(), orders.end(), 1.0);
+  archive.axis(course::ngram_order, orders);
+  archive.write(course::group, {{course::ngram_accuracy, guesses.accuracy},
+                                {course::kneser_ney_perplexity, guesses.kneser_ney},
+                                {course::witten_bell_perplexity, guesses.witten_bell}});
 }
 
 /// Names of the weight snapshots that are there already. The folder is listed, since a training may be going
@@ -205,8 +215,8 @@ io::HistoryHeader TrainRecord::header() const {
                    {course::trained_parameters, problem_.trainer->trained()}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
   if (problem_.guesses) {
-    head.of_group.emplace_back(course::unigram_accuracy, problem_.guesses->unigram);
-    head.of_group.emplace_back(course::bigram_accuracy, problem_.guesses->bigram);
+    head.of_group.emplace_back(course::unigram_accuracy, problem_.guesses->accuracy[0]);
+    head.of_group.emplace_back(course::bigram_accuracy, problem_.guesses->accuracy[1]);
   }
   return head;
 }
@@ -214,6 +224,7 @@ io::HistoryHeader TrainRecord::header() const {
 void TrainRecord::write_courses(io::ArchiveWriter& archive) const {
   write_rows(archive, axes::step, steps_, &course::StepRow::step, course::step_columns());
   write_rows(archive, axes::epoch, epochs_, &course::EpochRow::epoch, course::epoch_columns());
+  if (problem_.guesses && !problem_.guesses->kneser_ney.empty()) write_ngrams(archive, *problem_.guesses);
   if (steps_.empty()) return;
   for (const auto& [name, value] : header().of_group) archive.attribute(name, value, course::group);
 }
@@ -244,7 +255,7 @@ std::string TrainRecord::finish(const std::string& status, const std::string& me
 void TrainRecord::describe(io::ArchiveWriter& archive) const {
   for (const auto& [name, value] : run_) archive.attribute(name, value);
   write_model_attributes(archive, problem_.parameters->spec);
-  const auto words = words_of_model(*problem_.train, problem_.masked);
+  const auto words = words_of_model(*problem_.train, problem_.words.get());
   if (!words.empty()) archive.words(model_file::embedding_vocabulary, words, model_file::vocabulary_meaning);
 }
 

@@ -34,11 +34,28 @@ inline const io::Attribute samples{"samples", "training samples"},
     trained_parameters{"trained_parameters", "number of trained parameters"},
     baseline_accuracy{"baseline_accuracy",
                       "test accuracy of a naive Bayes classifier on the same samples (text only)"},
-    unigram_accuracy{"unigram_accuracy",
-                     "share of the masked test words that are the most frequent word (masked words only)"},
+    unigram_accuracy{
+        "unigram_accuracy",
+        "share of the test words to guess that are the most frequent word (models of words only)"},
     bigram_accuracy{
         "bigram_accuracy",
-        "share of the masked test words that most often follow the word before (masked words only)"};
+        "share of the test words to guess that most often follow the word before (models of words only)"};
+inline const io::Variable
+    ngram_order = io::index("ngram_order", "n of n-grams, counted from 1"),
+    ngram_accuracy{"ngram_accuracy",
+                   {"ngram_order"},
+                   "",
+                   "share of the next test words that most often follow the words before (next words only)"},
+    kneser_ney_perplexity{
+        "kneser_ney_perplexity",
+        {"ngram_order"},
+        "",
+        "perplexity of the next test words by interpolated Kneser-Ney n-grams (next words only)"},
+    witten_bell_perplexity{
+        "witten_bell_perplexity",
+        {"ngram_order"},
+        "",
+        "perplexity of the next test words by interpolated Witten-Bell n-grams (next words only)"};
 
 /// A number of a row, and the variable it is stored as.
 template <class Row>
@@ -66,9 +83,8 @@ inline const std::vector<Column<StepRow>>& step_columns() {
       {{"batch_accuracy",
         {"step"},
         "",
-        "fraction of the batch classified correctly, before the step; of masked words their number over that "
-        "of "
-        "a batch on average"},
+        "fraction of the batch classified correctly, before the step; of words to guess their number over "
+        "that of a batch on average"},
        &StepRow::batch_accuracy},
       {{"gradient_norm", {"step"}, "", "Euclidean norm of the gradient, before it is clipped"},
        &StepRow::gradient_norm},
@@ -95,19 +111,19 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
       {{"validation_accuracy",
         {"epoch"},
         "",
-        "fraction of the validation samples (of their masked words) classified correctly, after the epoch"},
+        "fraction of the validation samples (of their words to guess) classified correctly, after the epoch"},
        &EpochRow::validation_accuracy},
       {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
        &EpochRow::test_loss},
       {{"test_accuracy",
         {"epoch"},
         "",
-        "fraction of the test samples (of their masked words) classified correctly, after the epoch"},
+        "fraction of the test samples (of their words to guess) classified correctly, after the epoch"},
        &EpochRow::test_accuracy},
       {{"test_perplexity",
         {"epoch"},
         "",
-        "exp(test_loss): of masked words the perplexity, if the loss is not smoothed"},
+        "exp(test_loss): of words the perplexity, if the loss is not smoothed"},
        &EpochRow::test_perplexity},
       {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
        &EpochRow::wall_time}};

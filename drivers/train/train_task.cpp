@@ -1,85 +1,194 @@
 #include "drivers/train/train_task.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <sstream>
 #include <string>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 #include "data/text/baselines.hpp"
+#include "data/text/ngrams.hpp"
 #include "data/text/vocabulary.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
+#include "model/tasks/word_targets.hpp"
 
 namespace fluxformer {
 
-MaskedTraining::MaskedTraining(double share, std::uint64_t seed, const data::Dataset& train,
-                               const std::vector<std::size_t>& members)
-    : train_(train),
-      members_(members),
-      masking_(train, share),
-      mean_count_(train.vocabulary() > 0 ? masking_.mean_count(members) : 0),
-      seed_(seed) {
-  if (train.vocabulary() == 0)
-    throw BadInput("train.objective = masked: the tokens of data.set = " + train.name() + " are not words");
-  if (mean_count_ == 0)
-    throw BadInput("train.objective = masked: the training samples have no words that can be masked");
+std::string CountedGuesses::text(const std::string& which) const {
+  std::ostringstream text;
+  text << "of the " << which << " test words the most frequent word is " << 100 * accuracy[0]
+       << " %, the bigram guess " << 100 * accuracy[1] << " %";
+  for (std::size_t k = 2; k < accuracy.size(); ++k)
+    text << (k == 2 ? ", of " : ", ") << k + 1 << "-grams " << 100 * accuracy[k] << " %";
+  if (kneser_ney.empty()) return text.str();
+  const auto list = [&](const char* name, const std::vector<double>& perplexities) {
+    text << "\nperplexity of 1-grams, 2-grams, ... (" << name << "):";
+    for (const double value : perplexities) text << ' ' << value;
+  };
+  list("Kneser-Ney", kneser_ney);
+  list("Witten-Bell", witten_bell);
+  return text.str();
 }
 
-void MaskedTraining::mask(Batch& batch) const {
-  masking_.apply(batch, RandomStream(seed_, "masked words"), mean_count_);
-}
+namespace {
 
-SampleSet MaskedTraining::masked(const SampleSet& samples) const {
-  return masked_for_evaluation(samples, masking_.share(), mask_vocabulary(samples.data()),
-                               "train.objective = masked");
-}
+/// Batches mask other words each time; samples for evaluations stay masked as they are.
+class MaskedTraining final : public WordTraining {
+ public:
+  MaskedTraining(double share, std::uint64_t seed, const data::Dataset& train,
+                 const std::vector<std::size_t>& members)
+      : train_(train),
+        members_(members),
+        masking_(train, share),
+        mean_count_(masking_.mean_count(members)),
+        seed_(seed) {
+    if (mean_count_ == 0)
+      throw BadInput("train.objective = masked: the training samples have no words that can be masked");
+  }
+  int words() const override { return masking_.vocabulary().size; }
+  bool adds_mask() const override { return masking_.vocabulary().added; }
+  const char* which() const override { return "masked"; }
+  void choose(Batch& batch) const override {
+    masking_.apply(batch, RandomStream(seed_, "masked words"), mean_count_);
+  }
+  SampleSet for_evaluation(const SampleSet& samples) const override {
+    return masked_for_evaluation(samples, masking_.share(), mask_vocabulary(samples.data()),
+                                 "train.objective = masked");
+  }
+  CountedGuesses counted(const SampleSet& test) const override;
 
+ private:
+  const data::Dataset& train_;
+  std::vector<std::size_t> members_;
+  WordMasking masking_;
+  double mean_count_;
+  std::uint64_t seed_;
+};
+
+// The most frequent word every time; the word that most often follows the one before, if that is visible.
 CountedGuesses MaskedTraining::counted(const SampleSet& test) const {
   const data::WordGuess guess(train_, members_, masking_.ordinary());
   const auto numbers = static_cast<std::size_t>(train_.features());
-  std::array<double, 2> right{0, 0};
-  masked(test).for_batches([&](const Batch& batch) {
+  std::vector<double> right(2, 0.0);
+  for_evaluation(test).for_batches([&](const Batch& batch) {
     if (test.line().rank() != 0) return;  // all ranks of a line see the same batch
     const std::size_t each = batch.input.size() / batch.label.size();
-    for (const auto& word : batch.masked) {
+    for (const auto& word : batch.targets) {
       const auto at =
           static_cast<std::size_t>(word.sample) * each + static_cast<std::size_t>(word.token) * numbers;
-      const int before = word.token > 0 ? static_cast<int>(batch.input[at - numbers]) : vocabulary().mask;
+      const int before =
+          word.token > 0 ? static_cast<int>(batch.input[at - numbers]) : masking_.vocabulary().mask;
       if (word.word == guess.likeliest()) right[0] += word.weight;
       if (word.word == guess.after(before)) right[1] += word.weight;
     }
   });
   sum_over_ranks(right, test.comm());
-  return {right[0], right[1]};
+  return {.accuracy = right, .kneser_ney = {}, .witten_bell = {}};
 }
 
-InputShape model_input(const TrainPlan& plan, const data::Dataset& data,
-                       const std::optional<MaskedTraining>& masked) {
+/// Every word but the first of a text is guessed.
+class NextWordTraining final : public WordTraining {
+ public:
+  NextWordTraining(const data::Dataset& train, const std::vector<std::size_t>& members)
+      : train_(train), members_(members), next_(train), mean_count_(next_.mean_count(members)) {
+    if (mean_count_ == 0)
+      throw BadInput("train.objective = causal: the training samples have no words behind their first ones");
+  }
+  int words() const override { return train_.vocabulary(); }
+  bool adds_mask() const override { return false; }
+  const char* which() const override { return "next"; }
+  void choose(Batch& batch) const override { next_.apply(batch, mean_count_); }
+  SampleSet for_evaluation(const SampleSet& samples) const override {
+    return next_words_for_evaluation(samples, "train.objective = causal");
+  }
+  CountedGuesses counted(const SampleSet& test) const override;
+
+ private:
+  const data::Dataset& train_;
+  std::vector<std::size_t> members_;
+  NextWords next_;
+  double mean_count_;
+};
+
+CountedGuesses NextWordTraining::counted(const SampleSet& test) const {
+  constexpr int orders = 5;
+  const data::NGrams counts(train_, members_, next_.possible(), orders);
+  const auto numbers = static_cast<std::size_t>(train_.features());
+  // [right, -log p of Kneser-Ney, of Witten-Bell][order - 1]
+  std::vector<double> sums(3 * orders, 0.0);
+  for_evaluation(test).for_batches([&](const Batch& batch) {
+    if (test.line().rank() != 0) return;  // all ranks of a line see the same batch
+    const std::size_t each = batch.input.size() / batch.label.size();
+    std::vector<std::uint32_t> context;
+    for (const auto& target : batch.targets) {
+      const double* const tokens = batch.input.data() + static_cast<std::size_t>(target.sample) * each;
+      const int length = std::min(target.token + 1, orders - 1);
+      context.clear();
+      for (int token = target.token + 1 - length; token <= target.token; ++token)
+        context.push_back(static_cast<std::uint32_t>(tokens[static_cast<std::size_t>(token) * numbers]));
+      const auto word = static_cast<std::uint32_t>(target.word);
+      for (int order = 1; order <= orders; ++order) {
+        if (counts.likeliest(order, context) == word) sums[order - 1] += target.weight;
+        const auto surprise = [&](data::Smoothing smoothing) {
+          return -target.weight * std::log(counts.probability(smoothing, order, context, word));
+        };
+        sums[orders + order - 1] += surprise(data::Smoothing::kneser_ney);
+        sums[2 * orders + order - 1] += surprise(data::Smoothing::witten_bell);
+      }
+    }
+  });
+  sum_over_ranks(sums, test.comm());
+  const auto part = [&](int k) {
+    return std::vector<double>(sums.begin() + k * orders, sums.begin() + (k + 1) * orders);
+  };
+  const auto perplexities = [&](int k) {
+    auto values = part(k);
+    for (double& value : values) value = std::exp(value);
+    return values;
+  };
+  return {part(0), perplexities(1), perplexities(2)};
+}
+
+}  // namespace
+
+std::unique_ptr<WordTraining> make_word_training(const ObjectivePlan& plan, std::uint64_t seed,
+                                                 const data::Dataset& train,
+                                                 const std::vector<std::size_t>& members) {
+  if (plan.words == ObjectivePlan::Words::none) return nullptr;
+  const bool masked = plan.words == ObjectivePlan::Words::masked;
+  if (train.vocabulary() == 0)
+    throw BadInput(std::string("train.objective = ") + (masked ? "masked" : "causal") +
+                   ": the tokens of data.set = " + train.name() + " are not words");
+  if (masked) return std::make_unique<MaskedTraining>(plan.masked_share, seed, train, members);
+  return std::make_unique<NextWordTraining>(train, members);
+}
+
+InputShape model_input(const TrainPlan& plan, const data::Dataset& data, const WordTraining* words) {
   auto shape = shape_of(data);
-  if (!masked) return shape;
+  if (words == nullptr) return shape;
   const auto& file = plan.model.file;
-  if (masked->vocabulary().added && !file.empty())
+  if (words->adds_mask() && !file.empty())
     throw BadInput("train.objective = masked: no word of the model in model.file = " + file +
                    " is called <mask> or [MASK]");
-  shape.vocabulary = masked->vocabulary().size;
+  shape.vocabulary = words->words();
   shape.classes = 0;
   shape.word_head = true;
   shape.own_word_matrix = plan.objective.own_word_matrix;
   return shape;
 }
 
-std::vector<std::string> words_of_model(const data::Dataset& data,
-                                        const std::optional<MaskedTraining>& masked) {
-  auto words = data.words();
-  if (!words.empty() && masked && masked->vocabulary().added) words.emplace_back(data::Vocabulary::mask_word);
-  return words;
+std::vector<std::string> words_of_model(const data::Dataset& data, const WordTraining* words) {
+  auto names = data.words();
+  if (!names.empty() && words != nullptr && words->adds_mask())
+    names.emplace_back(data::Vocabulary::mask_word);
+  return names;
 }
 
 std::optional<Parameters> read_teacher(const TrainPlan& plan, const data::Dataset& data,
-                                       const std::optional<MaskedTraining>& masked, const InputShape& input,
-                                       MPI_Comm comm) {
+                                       const WordTraining* words, const InputShape& input, MPI_Comm comm) {
   const auto& file = plan.objective.teacher;
   const auto& weights = plan.objective.distillation;
   if (file.empty()) return {};
@@ -93,7 +202,7 @@ std::optional<Parameters> read_teacher(const TrainPlan& plan, const data::Datase
       (spec.tokens != input.tokens && (spec.tokens < input.tokens || !plan.model.first_positions)))
     throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
   if (archive.has(model_file::embedding_vocabulary) &&
-      archive.words(model_file::embedding_vocabulary) != words_of_model(data, masked))
+      archive.words(model_file::embedding_vocabulary) != words_of_model(data, words))
     throw BadInput("distill.teacher = " + file +
                    ": its vocabulary differs from that of data.set; data.vocabulary, data.least_count and "
                    "the parts of the texts that are kept must be the same");

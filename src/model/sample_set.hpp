@@ -16,22 +16,23 @@
 
 namespace fluxformer {
 
-/// A token whose word the model has to guess. Batch::input may hold another word there, such as the mask.
-struct MaskedWord {
+/// A word that the model has to guess from the last state of a token: a masked word at its own token, the next
+/// word at the one before.
+struct WordTarget {
   int sample;     ///< slot of the sample in the batch
-  int token;      ///< global index of the token
+  int token;      ///< global index of the token whose state is read
   int word;       ///< index of the right word
   double weight;  ///< weight in the loss
 };
 
 /// A batch of samples. Every rank of a token line holds the same one, with all tokens of the line.
 struct Batch {
-  std::vector<double> input;            ///< [sample][global token][spec.input_size()]
-  std::vector<int> length;              ///< real tokens of each sample; empty: all are real
-  std::vector<int> label;               ///< class of each sample
-  std::vector<double> weight;           ///< weight of each sample in the loss; 0 for padding of the batch
-  std::vector<long> key = {};           ///< key of the random draws of each sample
-  std::vector<MaskedWord> masked = {};  ///< masked words; empty unless the model guesses words
+  std::vector<double> input;             ///< [sample][global token][spec.input_size()]
+  std::vector<int> length;               ///< real tokens of each sample; empty: all are real
+  std::vector<int> label;                ///< class of each sample
+  std::vector<double> weight;            ///< weight of each sample in the loss; 0 for padding of the batch
+  std::vector<long> key = {};            ///< key of the random draws of each sample
+  std::vector<WordTarget> targets = {};  ///< words to guess; empty unless the model guesses words
 };
 
 /// A batch with room for `capacity` samples of `data`, all of weight 0.

@@ -88,12 +88,12 @@ std::vector<Batch> cut_batch(const Batch& batch, int micro_batches) {
                 .label = part(batch.label, first, count),
                 .weight = part(batch.weight, first, count),
                 .key = part(batch.key, first, count)};
-    for (auto word : batch.masked) {
+    for (auto word : batch.targets) {
       const Index slot = word.sample;
       if (slot < first || slot >= first + count) continue;
       // A word to guess goes with its sample, which is counted from the first of the micro-batch.
       word.sample -= first;
-      micro.masked.push_back(word);
+      micro.targets.push_back(word);
     }
     // Copies of the last sample with weight 0: all micro-batches have one size.
     while (std::ssize(micro.label) < size) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/loss_hessian.hpp"
-#include "model/tasks/word_task.hpp"
+#include "model/tasks/word_targets.hpp"
 #include "tests/support/small_word_models.hpp"
 
 namespace fluxformer::masked_words_do_not_mind_ranks {
@@ -83,7 +83,7 @@ Shown shown(MPI_Comm comm, int ranks_token, const data::Dataset& data, int capac
           if (batch.weight[slot] != 0)
             for (std::size_t t = 0; t < tokens; ++t)
               all.input[at(slot) + t] += batch.input[slot * tokens + t];
-        for (const auto& word : batch.masked) {
+        for (const auto& word : batch.targets) {
           const std::size_t place =
               at(static_cast<std::size_t>(word.sample)) + static_cast<std::size_t>(word.token);
           all.weight[place] += word.weight;

@@ -10,7 +10,8 @@ import safetensors_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REFERENCE = os.path.join(ROOT, "tests", "support", "published_reference.h5")
-TIED = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight", "vocab_projector.weight", "lm_head.weight")  # published once, as the word embeddings
+# Published once, as the word embeddings.
+TIED = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight", "vocab_projector.weight", "lm_head.weight")
 # What a published checkpoint of each class has of all that the reference models have.
 CLASSES = {
     "BertModel": ("bert.",), "BertForMaskedLM": ("bert.embeddings.", "bert.encoder.", "cls.predictions."),

@@ -245,7 +245,7 @@ class Refinement(CompareTest):
         self.assert_same_numbers(found, self.compare("refinement", "--refinement.cells=1,2,4", "--refinement.goals=loss",
                                                      "--refinement.weights=exact", models=models, ranks=3, output="3.h5"))
         self.assert_refused(self.run_program("refinement", *models, "--refinement.goals=margin", "--output.file=no.h5"),
-                            "refinement.goals = margin", "guesses masked words")
+                            "refinement.goals = margin", "guesses words")
 
     def test_numbers_that_are_not_finite_end_it_with_the_cells_that_made_them(self):
         shutil.copy(self.path("models/independent_1.h5"), self.path("bad.h5"))

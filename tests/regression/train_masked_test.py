@@ -233,7 +233,7 @@ class Refusals(MaskedTest):
             ("train", [*MASKED, "--train.masked=0"], ["train.masked = 0", "> 0"]),
             ("train", [*MASKED, "--train.masked=1.1"], ["train.masked = 1.1", "<= 1"]),
             ("train", [objective], ["train.objective = masked", "data.set = digits are not words"]),
-            ("train", [*MASKED, "--train.loss=mean_squared_error"], ["train.loss", "masked words are trained with cross_entropy"]),
+            ("train", [*MASKED, "--train.loss=mean_squared_error"], ["train.loss", "words are trained with cross_entropy"]),
             ("train", [*MASKED, "--model.file=classes.h5"], ["train.objective = masked", "no word of the model in model.file = classes.h5", "<mask>"]),
             ("train", [*data[:2], "--data.file=empty.h5", objective, "--train.test_samples=0"], ["train.objective = masked", "training samples have no words"]),
             ("train", [*data[:2], "--data.file=untestable.h5", objective, "--train.test_samples=0"], ["train.objective = masked", "evaluation have no words"]),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/hessian/training_hessian.hpp"
-#include "model/tasks/word_task.hpp"
+#include "model/tasks/word_targets.hpp"
 #include "tests/support/small_classifier.hpp"
 
 namespace fluxformer::test {
@@ -26,7 +26,7 @@ struct ClassifierHessian {
         objective{c.loss,
                   c.model.variation == DepthVariation::linear ? 0.3 : 0.0,
                   {.kappa = c.kappa > 0, .alpha = true, .rho = true}},
-        samples(c.loss.target == LossTarget::masked_words
+        samples(c.loss.target == LossTarget::words
                     ? masked_for_evaluation(run.samples(data, all_of(data)), 0.3,
                                             mask_vocabulary_of_numbers(data), c.name)
                     : run.samples(data, all_of(data))),

@@ -14,7 +14,7 @@ namespace fluxformer::test {
 inline std::vector<SmallClassifier> small_word_models() {
   const auto of_words = [](const char* name) {
     SmallClassifier c{.name = name, .model = small_classifier(2), .loss = {}};
-    c.loss.target = LossTarget::masked_words;
+    c.loss.target = LossTarget::words;
     c.model.features = c.model.classes = 0;
     c.model.vocabulary = SmallClassifier::words;
     c.model.word_head.present = true;
@@ -42,7 +42,7 @@ inline std::vector<SmallClassifier> small_word_models() {
 /// small_batch with five masked tokens of the two samples that count.
 inline Batch masked_batch(const ModelSpec& model) {
   auto batch = small_batch(model);
-  batch.masked = {{0, 0, 3, 0.2}, {0, 3, 1, 0.1}, {1, 1, 4, 0.3}, {1, 2, 2, 0.25}, {1, 5, 0, 0.15}};
+  batch.targets = {{0, 0, 3, 0.2}, {0, 3, 1, 0.1}, {1, 1, 4, 0.3}, {1, 2, 2, 0.25}, {1, 5, 0, 0.15}};
   return batch;
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -150,9 +150,17 @@ def _loss(axes: Axes, trainings: list[Training]) -> None:
                 _of_epochs(axes, training, split, "loss", own, style, marker, label)
         if not alone:
             _of_epochs(axes, training, _measured(training), "loss", colour, "--", "o", None)
+    for perplexity, order in sorted({_best_count(values, min) for training in trainings
+                                     if (values := training.steps("kneser_ney_perplexity")) is not None}):
+        axes.axhline(np.log(perplexity), color=SOFT, ls=":", lw=1.6, label=f"Kneser-Ney {order}-gram, perplexity {perplexity:.4g}")
     _logarithmic(axes, trainings, "loss")
     _panel(axes, "Loss", "cross entropy  [nat]", trainings)
     axes.legend(loc="best")
+
+
+def _best_count(values: np.ndarray, best: Callable[[np.ndarray], float]) -> tuple[float, int]:
+    """The best of numbers by order of n-grams, and its order."""
+    return best(values), 1 + list(values).index(best(values))
 
 
 def _measured(training: Training) -> str:
@@ -174,6 +182,10 @@ def _accuracy(axes: Axes, trainings: list[Training]) -> None:
     for baseline in sorted({t.facts["baseline_accuracy"] for t in trainings if "baseline_accuracy" in t.facts}):
         drawn = True
         axes.axhline(100 * baseline, color=SOFT, ls=":", lw=1.6, label=f"naive Bayes, {100 * baseline:.1f} %")
+    for share, order in sorted({_best_count(values, max) for training in trainings
+                                if (values := training.steps("ngram_accuracy")) is not None}):
+        drawn = True
+        axes.axhline(100 * share, color=SOFT, ls=":", lw=1.6, label=f"{order}-gram, {100 * share:.1f} %")
     if drawn:
         axes.legend(loc="lower right")
     else:

@@ -62,11 +62,11 @@ class MaskedWords {
  public:
   explicit MaskedWords(ModelProbe& probe)
       : numbers_(std::ssize(probe.parameters().values)),
-        task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::masked_words})),
+        task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::words})),
         tape_(task_->make_tape()) {}
   /// The share of a sample, of the weight 1 in place of its own.
   double loss(Batch batch, Index sample, const double* u) {
-    std::erase_if(batch.masked, [&](const MaskedWord& word) { return word.sample != sample; });
+    std::erase_if(batch.targets, [&](const WordTarget& word) { return word.sample != sample; });
     return task_->value(alone(std::move(batch)), u, *tape_).loss;
   }
   /// u_bar := the derivatives of these shares.
@@ -78,7 +78,7 @@ class MaskedWords {
 
  private:
   static Batch alone(Batch batch) {
-    for (auto& word : batch.masked) word.weight /= batch.weight[static_cast<std::size_t>(word.sample)];
+    for (auto& word : batch.targets) word.weight /= batch.weight[static_cast<std::size_t>(word.sample)];
     return batch;
   }
   Index numbers_;  // of all parameters

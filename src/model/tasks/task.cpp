@@ -210,7 +210,7 @@ void ClassTask::pull_output(const Batch& batch, Index sample, int c, double* u_b
 }
 
 std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss) {
-  if (loss.target == LossTarget::masked_words) return make_word_task(parameters, context, loss);
+  if (loss.target == LossTarget::words) return make_word_task(parameters, context, loss);
   return std::make_unique<ClassTask>(parameters, context, loss);
 }
 

@@ -21,8 +21,8 @@
 namespace fluxformer {
 
 enum class LossKind { cross_entropy, mean_squared_error };
-/// Target of the logits: the class of a sample, or the words at its masked tokens.
-enum class LossTarget { label, masked_words };
+/// Target of the logits: the class of a sample, or words (Batch::targets).
+enum class LossTarget { label, words };
 
 /// The keys train.loss, train.label_smoothing and train.objective of a deck.
 struct Loss {
@@ -58,7 +58,7 @@ LossKind loss_kind(const std::string& word);
 struct Evaluation {
   double loss = 0;        ///< task loss
   double depth_loss = 0;  ///< sum of the depth losses (distillation), this rank's share
-  double correct = 0;  ///< weight of the samples, or masked words, whose most likely class or word is right
+  double correct = 0;     ///< weight of the samples, or words, whose most likely class or word is right
   double total() const { return loss + depth_loss; }
 };
 

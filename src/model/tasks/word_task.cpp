@@ -8,122 +8,11 @@
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
-#include "data/text/vocabulary.hpp"
 #include "model/row_stack.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {
-namespace {
-
-bool between(const std::string& word, char first, char last) {
-  return word.size() > 2 && word.front() == first && word.back() == last;
-}
-
-/// Lists the words of the data that may be masked.
-void add_ordinary(const data::Dataset& data, MaskVocabulary& found) {
-  const auto words = data.words();
-  const auto no_words = data.placeholders();
-  for (int word = 0; word < data.vocabulary(); ++word) {
-    const auto name = words.empty() ? std::string() : words[word];
-    if (word == found.mask || std::ranges::find(no_words, word) != no_words.end()) continue;
-    if (!between(name, '[', ']') && !between(name, '<', '>')) found.ordinary.push_back(word);
-  }
-}
-
-}  // namespace
-
-MaskVocabulary mask_vocabulary(const data::Dataset& data) {
-  const auto words = data.words();
-  // The mask is a word of the data if one has such a name, else a new one behind the last.
-  MaskVocabulary found{.size = data.vocabulary() + 1, .mask = data.vocabulary(), .added = true};
-  for (const char* name : {data::Vocabulary::mask_word, "[MASK]"}) {
-    const auto place = std::ranges::find(words, name);
-    if (place == words.end() || !found.added) continue;
-    found.mask = static_cast<int>(place - words.begin());
-    found.size = data.vocabulary();
-    found.added = false;
-  }
-  add_ordinary(data, found);
-  return found;
-}
-
-MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data) {
-  MaskVocabulary found{.size = data.vocabulary(), .mask = data.vocabulary() - 1};
-  add_ordinary(data, found);
-  return found;
-}
-
-WordMasking::WordMasking(const data::Dataset& data, double share, MaskVocabulary vocabulary)
-    : vocabulary_(std::move(vocabulary)), data_(data), share_(share) {
-  ordinary_.assign(vocabulary_.size, 0);
-  for (const int word : vocabulary_.ordinary) ordinary_[word] = 1;
-}
-
-std::size_t WordMasking::count(Index words) const {
-  if (words == 0) return 0;
-  // The share of the words, rounded, but at least one: every text with words has something to guess.
-  return std::max(1L, std::lround(share_ * words));
-}
-
-double WordMasking::mean_count(const std::vector<std::size_t>& members) const {
-  if (members.empty()) return 0;
-  const Index numbers = data_.features();
-  std::vector<double> tokens(Index{data_.tokens_x() * data_.tokens_y()} * numbers);
-  double sum = 0;
-  for (const Index index : members) {
-    data_.tokens(index, tokens.data());
-    Index words = 0;
-    for (Index t = 0; t < data_.length(index); ++t) words += ordinary_[tokens[t * numbers]];
-    sum += count(words);
-  }
-  return sum / members.size();
-}
-
-void WordMasking::apply(Batch& batch, const RandomStream& draws, double mean_count) const {
-  const Index samples = batch.label.size(), each = batch.input.size() / samples;
-  const Index numbers = data_.features();
-  batch.masked.clear();
-  for (Index slot = 0; slot < samples; ++slot) {
-    if (batch.weight[slot] == 0) continue;
-    double* const tokens = batch.input.data() + slot * each;
-    const auto draw = draws.item(batch.key[slot]);
-    const Index all = each / numbers;
-    // The draws of a sample have three ranges of indices: t for the order, all + t for what becomes of token
-    // t, 2 all + t for the word that replaces it.
-    std::vector<std::size_t> places;
-    for (Index t = 0; t < batch.length[slot]; ++t)
-      if (ordinary_[tokens[t * numbers]] != 0) places.push_back(t);
-    // A random order, cut to the share; then sorted, so that the list does not depend on the draws' order.
-    std::sort(places.begin(), places.end(),
-              [&](Index a, Index b) { return draw.uniform(a) < draw.uniform(b); });
-    places.resize(count(places.size()));
-    std::sort(places.begin(), places.end());
-    for (const Index t : places) {
-      double& token = tokens[t * numbers];
-      // With weights 1/N of the samples, the weights of all chosen words add up to 1 in the mean.
-      batch.masked.push_back({static_cast<int>(slot), static_cast<int>(t), static_cast<int>(token),
-                              batch.weight[slot] / mean_count});
-      // 80 % become the mask, 10 % any ordinary word, 10 % stay.
-      const double kind = draw.uniform(all + t);
-      if (kind < 0.8)
-        token = vocabulary_.mask;
-      else if (kind < 0.9)
-        token = vocabulary_.ordinary[draw.below(2 * all + t, vocabulary_.ordinary.size())];
-    }
-  }
-}
-
-SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
-                                const std::string& key) {
-  const WordMasking masking(samples.data(), share, vocabulary);
-  const double mean = masking.mean_count(samples.members());
-  if (mean == 0) throw BadInput(key + ": the samples for an evaluation have no words that can be masked");
-  return samples.prepared([masking, mean](Batch& batch) {
-    masking.apply(batch, RandomStream(0, "masked words of an evaluation"), mean);
-  });
-}
-
 namespace {
 
 /// A row-major matrix, as the weights are stored.
@@ -135,7 +24,7 @@ using ConstRows = Eigen::Map<const Matrix>;
 /// head.
 RowStack stack_of(const Parameters& parameters) {
   const auto& spec = parameters.spec;
-  if (!spec.word_head.present) throw BadInput("the model has no word head to guess masked words with");
+  if (!spec.word_head.present) throw BadInput("the model has no word head to guess words with");
   RowStack stack(parameters, spec.width);
   if (spec.has_final_norm()) stack.add(norm_stage(spec, "final_norm/"));
   stack.add(spec.word_head.transform, "word_head");
@@ -175,7 +64,7 @@ class WordTask final : public Task {
                    const TaskTape& tape) override;
 
  private:
-  /// A masked word whose token this rank holds.
+  /// A word to guess whose token this rank holds.
   struct Target {
     Index row;  ///< row of the slab
     int word;
@@ -216,7 +105,7 @@ WordTask::WordTask(const Parameters& parameters, const SlabContext& context, con
     : parameters_(parameters), context_(context), loss_(loss), stack_(stack_of(parameters)) {
   const auto& spec = parameters.spec;
   if (loss.kind != LossKind::cross_entropy)
-    throw BadInput("train.loss: masked words are trained with cross_entropy");
+    throw BadInput("train.loss: words are trained with cross_entropy");
   matrix_ = parameters.layout.at(matrix_path(spec)).offset;
   bias_ = parameters.layout.at("word_head/b").offset;
 }
@@ -232,10 +121,10 @@ void WordTask::read(const Batch& batch, const double* u, Tape& tape) {
   for (int token = 0; token < line.block().count(); ++token)
     local[line.global_index(line.rank(), token)] = token;
   tape.targets.clear();
-  for (const auto& masked : batch.masked) {
-    const int token = local[masked.token];
+  for (const auto& target : batch.targets) {
+    const int token = local[target.token];
     if (token < 0) continue;
-    tape.targets.push_back({token * context_.samples + masked.sample, masked.word, masked.weight});
+    tape.targets.push_back({token * context_.samples + target.sample, target.word, target.weight});
   }
   const auto x = gather(tape, u);
   tape.g.resize(x.size());
@@ -406,7 +295,7 @@ void WordTask::product(Curvature part, const Batch&, const ParameterVector& dire
 
 int WordTask::outputs() const {
   throw BadInput(
-      "the exact Gauss-Newton part takes a gradient for each word of the vocabulary at each masked token, "
+      "the exact Gauss-Newton part takes a gradient for each word of the vocabulary at each word to guess, "
       "which are too many; products with it need none of them");
 }
 

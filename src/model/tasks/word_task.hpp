@@ -1,76 +1,18 @@
 #pragma once
 
-// Masked words (Devlin et al. 2019, arXiv 1810.04805): of the words of a sample a given share has to be
-// guessed, 80 % of them replaced by the mask, 10 % by any word, 10 % left as they are. The loss is the cross
-// entropy of the word head at these tokens, summed with the weights of Batch::masked:
+// The cross entropy of a word head at the words that have to be guessed, summed with the weights of
+// Batch::targets (chosen by model/tasks/word_targets.hpp):
 //
-//   z = W g + b,   g = N(act(T x + t)) or x,   x = N_f(u) at a masked token
+//   z = W g + b,   g = N(act(T x + t)) or x,   x = N_f(u) at the token of a target
 //
-// where W is the word table or a matrix of its own. Every rank treats the masked tokens that it holds; logits
+// where W is the word table or a matrix of its own. Every rank treats the targets whose tokens it holds; logits
 // are formed for a few of them at a time, never for all.
 
-#include <cstddef>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "base/index.hpp"
-#include "base/random.hpp"
-#include "data/dataset.hpp"
-#include "model/sample_set.hpp"
 #include "model/tasks/task.hpp"
 
 namespace fluxformer {
-
-/// The words of a data set as those of a model that guesses masked words: one of them, or one more, is the
-/// mask.
-struct MaskVocabulary {
-  int size = 0;        ///< number of words, the mask included
-  int mask = 0;        ///< index of the mask
-  bool added = false;  ///< the mask is none of the words of the data set, whose number is its index
-  std::vector<int> ordinary =
-      {};  ///< words that may be masked: all but placeholders and names such as [CLS] or <pad>
-};
-
-/// The vocabulary of a data set with a mask: the word "<mask>" or "[MASK]" if there is one, else a new word.
-MaskVocabulary mask_vocabulary(const data::Dataset& data);
-
-/// The same for data whose words have no names, with as many words as a model that was trained on their
-/// masked words: its last word is the mask.
-MaskVocabulary mask_vocabulary_of_numbers(const data::Dataset& data);
-
-/// Masks the words of batches. Not collective.
-class WordMasking {
- public:
-  /// `data` is borrowed. `share` of the ordinary words of a sample, rounded, but at least one, have to be
-  /// guessed.
-  WordMasking(const data::Dataset& data, double share) : WordMasking(data, share, mask_vocabulary(data)) {}
-  /// The same with a vocabulary that is known.
-  WordMasking(const data::Dataset& data, double share, MaskVocabulary vocabulary);
-
-  const MaskVocabulary& vocabulary() const { return vocabulary_; }
-  double share() const { return share_; }
-  /// 1 for each word that may be masked, else 0; [word].
-  const std::vector<char>& ordinary() const { return ordinary_; }
-  /// The mean over `members` of the number of words of a sample that have to be guessed; 0 without members.
-  double mean_count(const std::vector<std::size_t>& members) const;
-  /// Chooses words by draws.item(key of the sample), replaces them in the input, and lists them with the
-  /// weight of their sample over `mean_count`: with weights 1/N the loss of all N members is the mean over
-  /// their masked words.
-  void apply(Batch& batch, const RandomStream& draws, double mean_count) const;
-
- private:
-  std::size_t count(Index words) const;
-  std::vector<char> ordinary_;  // [word]
-  MaskVocabulary vocabulary_;
-  const data::Dataset& data_;
-  double share_;
-};
-
-/// Samples for an evaluation, in which `share` of the words of `vocabulary` are masked: always the same
-/// words, whatever the seed and the ranks. Throws BadInput, beginning with `key`, if no word can be masked.
-SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
-                                const std::string& key);
 
 /// The task of a model with a word head. `parameters` and `context` are borrowed. Throws BadInput without a
 /// word head, and for a loss other than cross entropy.

@@ -107,7 +107,7 @@ Batch numbered(int samples) {
     batch.label.push_back(100 + b);
     batch.weight.push_back(0.5 + b);
     batch.key.push_back(1000 + b);
-    batch.masked.push_back({.sample = b, .token = b, .word = 7 + b, .weight = 0.1 * b});
+    batch.targets.push_back({.sample = b, .token = b, .word = 7 + b, .weight = 0.1 * b});
   }
   return batch;
 }
@@ -134,11 +134,11 @@ TEST(CutBatch, shows_each_sample_once_and_fills_up_with_samples_of_no_weight) {
           if (micro.weight[slot] == 0) continue;
           EXPECT_EQ(b, next++);
           EXPECT_EQ(micro.weight[slot], 0.5 + b);
-          const auto& word = micro.masked.at(real++);
+          const auto& word = micro.targets.at(real++);
           EXPECT_EQ(word.sample, static_cast<int>(slot));
           EXPECT_EQ(word.word, 7 + b);
         }
-        EXPECT_EQ(micro.masked.size(), real);
+        EXPECT_EQ(micro.targets.size(), real);
         EXPECT_GE(real, 1u);
       }
       EXPECT_EQ(next, samples);

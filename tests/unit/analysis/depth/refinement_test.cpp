@@ -12,6 +12,7 @@
 
 #include "analysis/depth/depth_limit.hpp"
 #include "analysis/state_examples.hpp"
+#include "model/tasks/word_targets.hpp"
 #include "model/tasks/word_task.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -221,7 +222,7 @@ TEST(Goals, have_the_derivatives_of_their_values) {
 /// A model that guesses masked words, with a batch of them.
 struct Words {
   Words() : one(spec(), 4, parameters()), batch(one.batch({0, 1, 3})) {
-    batch.masked = {{0, 1, 4, 0.3}, {0, 7, 2, 0.2}, {1, 8, 5, 0.3}, {2, 0, 3, 0.2}};
+    batch.targets = {{0, 1, 4, 0.3}, {0, 7, 2, 0.2}, {1, 8, 5, 0.3}, {2, 0, 3, 0.2}};
     one.probe.embed(batch, u);
     one.probe.forward(u);
   }
@@ -236,7 +237,7 @@ struct Words {
   /// The loss of each masked word by its logits, with its weight.
   std::vector<double> losses(const std::vector<double>& at) const {
     std::vector<double> found;
-    for (const auto& [sample, token, word, weight] : batch.masked) {
+    for (const auto& [sample, token, word, weight] : batch.targets) {
       std::vector<double> z(9);
       word_logits(one.probe.parameters(), 1, at.data() + (token * 4 + sample) * one.probe.spec().width,
                   z.data());
@@ -299,7 +300,7 @@ TEST(DepthIndicators, of_the_fan_add_up_for_masked_words_on_unequal_cells) {
   EXPECT_EQ(on_coarse.state_distance(), 0);
   EXPECT_GT(on_fine.state_distance(), 1e-3);
   EXPECT_GT(on_coarse.accuracy() + 1, 0.5);  // a number
-  words.batch.masked.clear();                // a batch of texts without any
+  words.batch.targets.clear();               // a batch of texts without any
   EXPECT_EQ(goals.correct(words.one.probe, words.batch, words.u.data()), 0);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/tasks/word_targets.hpp"
 #include "model/tasks/word_task.hpp"
 #include "tests/unit/analysis/probe_case.hpp"
 
@@ -366,12 +367,12 @@ TEST(LayerScores, count_masked_words_where_the_model_guesses_them) {
   const ProbeSpec spec{.layers = 3, .cells = 3, .vocabulary = 9, .classes = 0};
   auto model = test::probe_parameters(spec).spec;
   model.word_head.present = true;
-  LayersCase one(spec, test::random_parameters({.model = model}), {.target = LossTarget::masked_words});
-  one.all.masked = {{0, 1, 4, 0.3}, {0, 7, 2, 0.2}, {1, 8, 5, 0.3}, {2, 0, 3, 0.2}};
+  LayersCase one(spec, test::random_parameters({.model = model}), {.target = LossTarget::words});
+  one.all.targets = {{0, 1, 4, 0.3}, {0, 7, 2, 0.2}, {1, 8, 5, 0.3}, {2, 0, 3, 0.2}};
   const auto rows = one.states();
   // The loss by the words' logits.
   double loss = 0;
-  for (const auto& [sample, token, word, weight] : one.all.masked) {
+  for (const auto& [sample, token, word, weight] : one.all.targets) {
     std::vector<double> z(9);
     word_logits(one.probe.parameters(), 1, rows.back().data() + (token * 4 + sample) * one.probe.spec().width,
                 z.data());

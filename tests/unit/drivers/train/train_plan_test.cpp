@@ -66,7 +66,7 @@ TEST(TrainPlan, has_the_objective_of_the_deck) {
   EXPECT_TRUE(objective.guesses_words());
   EXPECT_EQ(objective.loss.kind, LossKind::mean_squared_error);
   EXPECT_EQ(objective.loss.smoothing, 0.25);
-  EXPECT_EQ(objective.loss.target, LossTarget::masked_words);
+  EXPECT_EQ(objective.loss.target, LossTarget::words);
   EXPECT_EQ(objective.masked_share, 0.5);
   EXPECT_TRUE(objective.own_word_matrix);
   EXPECT_EQ(objective.dropout, 0.125);

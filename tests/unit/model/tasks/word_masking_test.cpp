@@ -1,6 +1,6 @@
 // Masked words: which are chosen, what stands in their place, and what they weigh.
 
-#include "model/tasks/word_task.hpp"
+#include "model/tasks/word_targets.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ using Seen = std::vector<std::array<int, 3>>;
 Seen seen(const Batch& batch, std::size_t slot, std::size_t numbers) {
   Seen list;
   const std::size_t each = batch.input.size() / batch.label.size();
-  for (const auto& word : batch.masked)
+  for (const auto& word : batch.targets)
     if (word.sample == static_cast<int>(slot))
       list.push_back(
           {word.token, word.word,
@@ -92,7 +92,7 @@ TEST_P(Masking, leaves_all_other_words_and_every_segment_as_they_are) {
   WordMasking masking(data, 0.3);
   masking.apply(batch, draws, 1);
   std::vector<char> listed(batch.input.size(), 0);
-  for (const auto& target : batch.masked)
+  for (const auto& target : batch.targets)
     listed[(static_cast<std::size_t>(target.sample) * word_masking_tokens +
             static_cast<std::size_t>(target.token)) *
            numbers] = 1;
@@ -167,7 +167,7 @@ TEST_P(Masking, chooses_every_place_equally_often) {
   for (std::uint64_t time = 0; time < times; ++time) {
     auto one = batch_of(data, {slot});
     masking.apply(one, draws.item(time), 1);
-    for (const auto& target : one.masked) ++chosen[target.token];
+    for (const auto& target : one.targets) ++chosen[target.token];
   }
   const double p = static_cast<double>(wanted(0.3, words_of(slot))) / words;
   for (std::size_t t = 0; t < word_masking_tokens; ++t) {
@@ -220,7 +220,7 @@ TEST_P(Masking, weighs_the_words_of_all_members_as_one_mean) {
   SampleSet(MPI_COMM_SELF, line, data, some, 8)
       .prepared([&](Batch& shown) { masking.apply(shown, draws, mean); })
       .for_batches([&](const Batch& shown) {
-        for (const auto& target : shown.masked) {
+        for (const auto& target : shown.targets) {
           EXPECT_GT(shown.weight[target.sample], 0);  // no filler
           // Three divisions and this product are rounded, by half an epsilon each.
           EXPECT_NEAR(target.weight * words, 1, 3 * std::numeric_limits<double>::epsilon());
@@ -236,11 +236,11 @@ TEST_P(Masking, lists_nothing_for_fillers_and_samples_without_words) {
   const WordMasking masking(data, 0.5);
   auto mixed = batch_of(data, {3, 4, 5, 10});  // 3 and 10 have none
   mixed.weight[1] = 0;
-  mixed.masked = {{0, 0, 0, 1}};  // of the batch before
+  mixed.targets = {{0, 0, 0, 1}};  // of the batch before
   const auto before = mixed.input;
   masking.apply(mixed, draws, 1);
-  for (const auto& target : mixed.masked) EXPECT_EQ(target.sample, 2);
-  EXPECT_FALSE(mixed.masked.empty());
+  for (const auto& target : mixed.targets) EXPECT_EQ(target.sample, 2);
+  EXPECT_FALSE(mixed.targets.empty());
   const auto each = static_cast<std::ptrdiff_t>(word_masking_tokens * numbers);
   EXPECT_TRUE(std::equal(before.begin(), before.begin() + 2 * each, mixed.input.begin()));
   EXPECT_EQ(masking.mean_count({3, 10}), 0);

@@ -100,7 +100,7 @@ TEST_P(WordsOf, is_the_weighted_cross_entropy_of_the_masked_words) {
   embed(p, run.context, batch.input.data(), u.data());
   run.march.forward(u.data(), Keep::nothing, {});
   double loss = 0, correct = 0;
-  for (const auto& masked : batch.masked) {
+  for (const auto& masked : batch.targets) {
     const std::size_t row = static_cast<std::size_t>(masked.token * run.context.samples + masked.sample);
     const auto first = u.begin() + static_cast<std::ptrdiff_t>(row * width);
     const auto z = logits(p, {first, first + p.spec.width});
@@ -144,7 +144,7 @@ TEST_P(WordsOf, has_the_hessian_product_of_differences_of_its_gradient) {
 TEST_P(WordsOf, has_the_gauss_newton_form_of_differences_of_its_logits) {
   linearise();
   const auto v = direction(5), w = direction(6);
-  const auto all = batch.masked;
+  const auto all = batch.targets;
   if (GetParam().loss.smoothing > 0) GTEST_SKIP() << "with smoothing the losses mix the logits";
   const auto scores = [&] {
     std::vector<double> z;
@@ -152,7 +152,7 @@ TEST_P(WordsOf, has_the_gauss_newton_form_of_differences_of_its_logits) {
       for (int c = 0; c < SmallClassifier::words; ++c) {
         masked.word = c;
         masked.weight = 1;
-        batch.masked = {masked};
+        batch.targets = {masked};
         z.push_back(-run.evaluator.evaluate(batch).loss);
       }
     return z;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Samples for models that guess masked words, in studies of models.
+// Samples for models that guess words, in studies of models.
 
 #include <string>
 
@@ -31,12 +31,13 @@ KeyOfTraining<double> masked_share(const Settings& settings);
 /// The settings that a run stores: a share that was not given is left to the training of each model.
 Settings with_masked_share_of_models(Settings settings);
 
-/// These samples as they are for a model with classes. For one that guesses masked words, as many words are
-/// masked as in its training, unless `share` was given, as for an evaluation; throws BadInput if none can be.
-SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, const ComparedModel& model,
-                 const std::string& name);
-/// Throws BadInput for a share that was given and that no model needs, and for models that guess masked words
-/// of samples without any.
-void require_maskable(const CompareProblem& problem, const KeyOfTraining<double>& share);
+/// These samples as they are for a model with classes. For one that guesses words with the words that it has to
+/// guess, as for an evaluation: the next ones, or as many masked as in its training, unless `share` was given.
+/// Throws BadInput if there are none.
+SampleSet with_targets(const SampleSet& samples, const KeyOfTraining<double>& share,
+                       const ComparedModel& model, const std::string& name);
+/// Throws BadInput for a share that was given and that no model needs, and for models that guess words of samples
+/// without any.
+void require_targets(const CompareProblem& problem, const KeyOfTraining<double>& share);
 
 }  // namespace fluxformer

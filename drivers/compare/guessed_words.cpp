@@ -1,10 +1,10 @@
-#include "drivers/compare/masked_words.hpp"
+#include "drivers/compare/guessed_words.hpp"
 
 #include <type_traits>
 
 #include "base/error.hpp"
 #include "base/option.hpp"
-#include "model/tasks/word_task.hpp"
+#include "model/tasks/word_targets.hpp"
 
 namespace fluxformer {
 
@@ -37,10 +37,23 @@ Settings with_masked_share_of_models(Settings settings) {
   return settings;
 }
 
-SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, const ComparedModel& model,
-                 const std::string& name) {
-  if (!guesses_masked_words(model.parameters.spec)) return samples;
+namespace {
+
+/// True if the words that the model guesses are the next ones: those of its training or, of a model that was not
+/// trained here, those that its attention does not see.
+bool guesses_next_words(const ComparedModel& model) {
+  const auto& spec = model.parameters.spec;
+  if (!guesses_words(spec)) return false;
+  return model.origin.trained() ? model.origin.value("train.objective") == "causal" : spec.causal;
+}
+
+}  // namespace
+
+SampleSet with_targets(const SampleSet& samples, const KeyOfTraining<double>& share,
+                       const ComparedModel& model, const std::string& name) {
+  if (!guesses_words(model.parameters.spec)) return samples;
   const auto key = "models." + name + " = " + model.file;
+  if (guesses_next_words(model)) return next_words_for_evaluation(samples, key);
   // `train` makes the mask the last word of data whose words have no names.
   const auto vocabulary = samples.data().words().empty() && model.origin.trained()
                               ? mask_vocabulary_of_numbers(samples.data())
@@ -52,15 +65,15 @@ SampleSet masked(const SampleSet& samples, const KeyOfTraining<double>& share, c
   return masked_for_evaluation(samples, share.of_model(model.origin), vocabulary, key);
 }
 
-void require_maskable(const CompareProblem& problem, const KeyOfTraining<double>& share) {
+void require_targets(const CompareProblem& problem, const KeyOfTraining<double>& share) {
   const auto& models = problem.models();
   bool any = false;
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
     for (const auto& name : models.names()) {
       const auto& model = models.at(seed, name);
-      if (!guesses_masked_words(model.parameters.spec)) continue;
-      any = true;
-      masked(problem.input_of(name).samples(), share, model, name);
+      if (!guesses_words(model.parameters.spec)) continue;
+      any = any || !guesses_next_words(model);
+      with_targets(problem.input_of(name).samples(), share, model, name);
     }
   if (share.given && !any)
     throw BadInput(share.name + " = " + value_text(share.value) +

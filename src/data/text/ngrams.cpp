@@ -1,0 +1,138 @@
+#include "data/text/ngrams.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <numeric>
+
+namespace fluxformer::data {
+namespace {
+
+/// D = n_1 / (n_1 + 2 n_2)
+double discount_of(Index once, Index twice) {
+  return once > 0 ? static_cast<double>(once) / static_cast<double>(once + 2 * twice) : 0.0;
+}
+
+/// Compares contexts of `length` words that end in front of `a` and `b`, nearest word first.
+std::strong_ordering compare(const std::uint32_t* a, const std::uint32_t* b, Index length) {
+  for (Index back = 1; back <= length; ++back)
+    if (const auto order = a[-back] <=> b[-back]; order != 0) return order;
+  return std::strong_ordering::equal;
+}
+
+}  // namespace
+
+NGrams::NGrams(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed,
+               int order) {
+  const Index numbers = data.features();
+  std::vector<double> tokens(Index{data.tokens_x() * data.tokens_y()} * numbers);
+  std::vector<std::uint32_t> targets;
+  for (const std::size_t index : members) {
+    data.tokens(index, tokens.data());
+    for (Index t = 0; t < data.length(index); ++t) {
+      const auto word = static_cast<std::uint32_t>(tokens[t * numbers]);
+      if (t > 0 && allowed[word] != 0) targets.push_back(static_cast<std::uint32_t>(words_.size()));
+      words_.push_back(word);
+      available_.push_back(static_cast<std::uint32_t>(t));
+    }
+  }
+  uniform_ = 1.0 / static_cast<double>(std::ranges::count_if(allowed, [](char can) { return can != 0; }));
+  for (Index length = 0; length < order; ++length) levels_.push_back(counted(length, targets));
+}
+
+NGrams::Level NGrams::counted(Index length, const std::vector<std::uint32_t>& targets) const {
+  std::vector<std::uint32_t> places;
+  std::ranges::copy_if(targets, std::back_inserter(places),
+                       [&](std::uint32_t place) { return available_[place] >= length; });
+  // In the order of context, word, and the word in front of the context; those with none in front come first.
+  const auto in_front = [&](std::uint32_t place) {
+    return available_[place] > length ? Index{words_[place - length - 1]} : Index{-1};
+  };
+  std::ranges::sort(places, [&](std::uint32_t a, std::uint32_t b) {
+    if (const auto found = compare(&words_[a], &words_[b], length); found != 0) return found < 0;
+    if (words_[a] != words_[b]) return words_[a] < words_[b];
+    return in_front(a) < in_front(b);
+  });
+  Level level;
+  level.length = length;
+  Index before = -1;
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const auto place = places[k];
+    const bool new_context = k == 0 || compare(&words_[places[k - 1]], &words_[place], length) != 0;
+    if (new_context)
+      level.contexts.push_back({place, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0});
+    if (new_context || level.continuations.back().word != words_[place]) {
+      level.continuations.push_back({words_[place], 0, 0});
+      before = -1;
+    }
+    auto& known = level.contexts.back();
+    auto& continuation = level.continuations.back();
+    ++continuation.count, ++known.count;
+    if (const auto front = in_front(place); front != before) {
+      known.different_preceded += continuation.preceding == 0 ? 1 : 0;
+      ++continuation.preceding, ++known.preceding;
+      before = front;
+    }
+  }
+  level.contexts.push_back({0, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0});
+  const auto number_with = [&](std::uint32_t Continuation::*counts, std::uint32_t value) {
+    return std::ranges::count(level.continuations, value, counts);
+  };
+  level.discount = discount_of(number_with(&Continuation::count, 1), number_with(&Continuation::count, 2));
+  level.lower_discount =
+      discount_of(number_with(&Continuation::preceding, 1), number_with(&Continuation::preceding, 2));
+  return level;
+}
+
+const NGrams::Known* NGrams::find(const Level& level, Context context) const {
+  if (std::ssize(context) < level.length) return nullptr;
+  const auto* const end = context.data() + context.size();
+  const auto last = level.contexts.end() - 1;
+  const auto found = std::partition_point(level.contexts.begin(), last, [&](const Known& known) {
+    return compare(&words_[known.place], end, level.length) < 0;
+  });
+  const bool same = found != last && compare(&words_[found->place], end, level.length) == 0;
+  return same ? &*found : nullptr;
+}
+
+std::span<const NGrams::Continuation> NGrams::after(const Level& level, const Known& known) {
+  const auto* const next = &known + 1;
+  return {level.continuations.data() + known.first, next->first - known.first};
+}
+
+double NGrams::probability(Smoothing smoothing, int order, Context context, std::uint32_t word) const {
+  double p = uniform_;
+  for (Index k = 0; k < order; ++k) {
+    const auto& level = levels_[k];
+    const auto* const known = find(level, context);
+    if (known == nullptr) break;  // then no longer context is known either
+    const auto continuations = after(level, *known);
+    const auto found = std::ranges::lower_bound(continuations, word, {}, &Continuation::word);
+    const bool seen = found != continuations.end() && found->word == word;
+    const double different = static_cast<double>(continuations.size());
+    if (smoothing == Smoothing::witten_bell) {
+      const double count = seen ? found->count : 0;
+      p = (count + different * p) / (known->count + different);
+    } else if (k + 1 == order) {
+      const double count = seen ? found->count : 0;
+      p = (std::max(count - level.discount, 0.0) + level.discount * different * p) / known->count;
+    } else if (known->preceding > 0) {
+      const double count = seen ? found->preceding : 0;
+      p = (std::max(count - level.lower_discount, 0.0) +
+           level.lower_discount * known->different_preceded * p) /
+          known->preceding;
+    }
+  }
+  return p;
+}
+
+std::uint32_t NGrams::likeliest(int order, Context context) const {
+  for (Index k = order; k-- > 0;) {
+    const auto* const known = find(levels_[k], context);
+    if (known == nullptr) continue;
+    // max_element returns the first of equals, which is the lowest word.
+    return std::ranges::max_element(after(levels_[k], *known), {}, &Continuation::count)->word;
+  }
+  return 0;
+}
+
+}  // namespace fluxformer::data
