@@ -154,8 +154,10 @@ class Arrays(TokensTest):
         self.same(self.contents(), train__ids=[[5, 6, 0], [8, 1, 0]], train__lengths=[2, 2], test__ids=[[1, 2, 3]])
 
     def test_images_become_the_patches_of_a_vit(self):
-        case = Case("vit")
-        np.testing.assert_array_equal(patches(case["images"], (3, 2)), case.patches())
+        for name, front in (("vit", 1), ("deit", 2)):
+            case = Case(name)
+            np.testing.assert_array_equal(patches(case["images"], (3, 2), front), case.patches())
+        np.testing.assert_array_equal(patches(case["images"], (3, 2)), case.patches()[:, 1:])
         self.assertEqual(patches(np.ones((1, 3, 7, 9), np.float32), 2).shape, (1, 1 + 3 * 4, 12))
         for shape, patch in (((1, 6, 4), 2), ((1, 3, 6, 4), 5), ((1, 3, 6, 4), 0), ((0, 3, 6, 4), 2)):
             with self.assertRaisesRegex(fluxformer.RunError, "have no patches"):

@@ -42,8 +42,7 @@ class PublishedRuns(ProgramTest):
             write_token_file(self.path("tokens.h5"), ids=case["ids"], lengths=case["lengths"], segments=case["segments"] if "segments" in case else None,
                              overwrite=True)
         else:
-            tokens = patches(case["images"], tuple(case.config["patch_size"]))
-            tokens = np.concatenate([tokens[:, :1]] * (case.front - 1) + [tokens], axis=1)
+            tokens = patches(case["images"], tuple(case.config["patch_size"]), case.front)
             write_token_file(self.path("tokens.h5"), features=tokens, overwrite=True)
 
         def run(ranks):

@@ -248,6 +248,10 @@ class Folders(Strangers):
         self.write("hub/tokenizer.json", {"model": {"vocab": {word: number for number, word in enumerate(WORDS)}}})
         self.imported(self.path("hub") + "/")
         self.assertEqual(self.words(), WORDS)
+        # A vocab.json beside it may lack words that were added.
+        self.write("hub/vocab.json", {word: number for number, word in enumerate(WORDS[:-1])})
+        self.imported(self.path("hub"))
+        self.assertEqual(self.words(), WORDS)
         self.imported(self.path("hub/model.safetensors"))  # config.json is beside it
         self.assert_same(self.expected)
         os.remove(self.path("hub/config.json"))

@@ -9,7 +9,7 @@ from fluxformer.tensors import Unfit
 # In the order of preference: one file before several, safetensors before pickled ones.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 CONFIG = "config.json"
-WORDS = ("vocab.txt", "vocab.json", "tokenizer.json")
+WORDS = ("tokenizer.json", "vocab.txt", "vocab.json")  # a vocab.json may lack added words, such as <|im_start|> of Qwen
 PREPROCESSOR = "preprocessor_config.json"
 # All forms of the command import.
 USAGE = """fluxformer import FOLDER --output MODEL.h5                     (published: weights, config.json)

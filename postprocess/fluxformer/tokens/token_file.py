@@ -24,8 +24,8 @@ OF_TOKENISERS = {"input_ids": "ids", "token_type_ids": "segments"}  # their name
 Samples = dict[str, np.ndarray]
 
 
-def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
-    """Images as the tokens of a ViT: zeros in the place of the class token, then the patches row by row.
+def patches(images: np.ndarray, patch: int | tuple[int, int], front: int = 1) -> np.ndarray:
+    """Images as the tokens of a ViT: zeros in the place of class tokens, then the patches row by row.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
         Images [sample, channel, row, column], normalised as the model wants them.
     patch : int or (int, int)
         Rows and columns of a patch; what is left over at the edges is cut off.
+    front : int
+        Class tokens of the model: 1 of a ViT, 2 of a DeiT.
 
     Returns
     -------
@@ -47,7 +49,7 @@ def patches(images: np.ndarray, patch: int | tuple[int, int]) -> np.ndarray:
     down, across = images.shape[2] // rows, images.shape[3] // columns
     cut = images[:, :, :down * rows, :across * columns].reshape(samples, channels, down, rows, across, columns)
     found = cut.transpose(0, 2, 4, 1, 3, 5).reshape(samples, down * across, channels * rows * columns)
-    return np.concatenate([np.zeros_like(found[:, :1]), found], axis=1)
+    return np.concatenate([np.zeros((samples, front, found.shape[2]), found.dtype), found], axis=1)
 
 
 def write_token_file(path: str, *, ids: Any = None, features: Any = None, lengths: Any = None, segments: Any = None, labels: Any = None,
