@@ -27,7 +27,7 @@ BUILT_IN = {"mnist": ("--data.set=digits",), "omniglot": ("--data.set=digits", "
             "20news": ("--data.set=topics", "--data.vocabulary=500", "--data.length=32"),
             "stripped": ("--data.headers=true", "--data.quotes=true", "--data.footers=true")}
 # Decks that a PDE model's deck stands beside.
-TWINS = [f"train/{data}" for data in ("20news", "20news_masked", "20news_stripped", "digits", "mnist", "omniglot")]
+TWINS = [f"train/{data}" for data in ("20news", "20news_causal", "20news_masked", "20news_stripped", "digits", "mnist", "omniglot")]
 # Those whose PDE model has a deck that trains it on meshes drawn anew for each step.
 CONVERGED = [f"train/{data}" for data in ("20news_masked", "digits", "mnist")]
 # Decks that start from the model of another deck.
@@ -207,10 +207,11 @@ class Train(DeckTest):
             settings = file.attrs["settings"]
             self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged")))
             self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
-            self.assertEqual("masked" in name, "unigram_accuracy" in file["training"].attrs, name)
+            words = "masked" in name or "causal" in name
+            self.assertEqual(words, "unigram_accuracy" in file["training"].attrs, name)
             # The arrays of the model that it starts from, and a new head.
             groups = set(file["model"]) - {"embedding", "layers", "equation", "final_norm"}
-            self.assertEqual(groups, {"word_head" if "masked" in name else "head"}, name)
+            self.assertEqual(groups, {"word_head" if words else "head"}, name)
         for name in TWINS:
             one, other = (set(self.open(n[6:] + ".h5").attrs["settings"].splitlines()) for n in (name, name + "_pde"))
             differ = {line.split(" = ")[0] for line in one ^ other}
