@@ -1,7 +1,6 @@
 #include "data/text/ngrams.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <numeric>
 
 namespace fluxformer::data {
@@ -12,11 +11,11 @@ double discount_of(Index once, Index twice) {
   return once > 0 ? static_cast<double>(once) / static_cast<double>(once + 2 * twice) : 0.0;
 }
 
-/// Compares contexts of `length` words that end in front of `a` and `b`, nearest word first.
-std::strong_ordering compare(const std::uint32_t* a, const std::uint32_t* b, Index length) {
+/// Compares contexts of `length` words that end in front of `a` and `b`, nearest word first: -1, 0 or 1.
+int compare(const std::uint32_t* a, const std::uint32_t* b, Index length) {
   for (Index back = 1; back <= length; ++back)
-    if (const auto order = a[-back] <=> b[-back]; order != 0) return order;
-  return std::strong_ordering::equal;
+    if (a[-back] != b[-back]) return a[-back] < b[-back] ? -1 : 1;
+  return 0;
 }
 
 }  // namespace
