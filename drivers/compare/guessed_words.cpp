@@ -39,12 +39,11 @@ Settings with_masked_share_of_models(Settings settings) {
 
 namespace {
 
-/// True if the words that the model guesses are the next ones: those of its training or, of a model that was not
+/// True if the words that a model of words guesses are the next ones: those of its training or, of a model that was not
 /// trained here, those that its attention does not see.
 bool guesses_next_words(const ComparedModel& model) {
-  const auto& spec = model.parameters.spec;
-  if (!guesses_words(spec)) return false;
-  return model.origin.trained() ? model.origin.value("train.objective") == "causal" : spec.causal;
+  return model.origin.trained() ? model.origin.value("train.objective") == "causal"
+                                : model.parameters.spec.causal;
 }
 
 }  // namespace

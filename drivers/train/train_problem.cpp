@@ -105,7 +105,8 @@ bool has_baseline(const data::Dataset& train) {
 
 std::vector<DepthRange> cells_of_stages(const TrainPlan& plan, const ModelSpec& spec,
                                         const InputShape& input) {
-  const auto ends = end_work(spec, input, plan.objective.masked_share);
+  const bool all = plan.objective.words == ObjectivePlan::Words::next;  // all words are guessed
+  const auto ends = end_work(spec, input, all ? 1 : plan.objective.masked_share);
   return balanced_stages(equation_for(plan.equation, spec).depth.cells, plan.ranks_depth, ends);
 }
 

@@ -8,23 +8,20 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/index.hpp"
+#include "data/text/words_of.hpp"
 
 namespace fluxformer::data {
 WordGuess::WordGuess(const Dataset& data, const std::vector<std::size_t>& members,
                      const std::vector<char>& allowed)
     : followers_(allowed.size(), -1) {
-  const auto numbers = static_cast<std::size_t>(data.features());
-  std::vector<double> tokens(static_cast<std::size_t>(data.tokens_x() * data.tokens_y()) * numbers);
   std::vector<std::size_t> counts(allowed.size(), 0);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // (word, the next one)
   for (const std::size_t index : members) {
-    data.tokens(index, tokens.data());
-    for (Index t = 0; t < data.length(index); ++t) {
-      const auto word = static_cast<std::uint32_t>(tokens[t * numbers]);
-      if (allowed[word] == 0) continue;
-      ++counts[word];
-      if (t > 0) pairs.emplace_back(static_cast<std::uint32_t>(tokens[(t - 1) * numbers]), word);
+    const auto words = words_of(data, index);
+    for (std::size_t t = 0; t < words.size(); ++t) {
+      if (allowed[words[t]] == 0) continue;
+      ++counts[words[t]];
+      if (t > 0) pairs.emplace_back(words[t - 1], words[t]);
     }
   }
   likeliest_ = static_cast<int>(std::max_element(counts.begin(), counts.end()) - counts.begin());
@@ -50,17 +47,12 @@ int WordGuess::after(int word) const {
 namespace {
 
 /// The words of a sample other than those that stand for none.
-std::vector<std::size_t> words_of(const Dataset& data, std::size_t index) {
-  const auto numbers = static_cast<std::size_t>(data.features());  // of a token; the word is the first
-  std::vector<double> tokens(static_cast<std::size_t>(data.tokens_x()) *
-                             static_cast<std::size_t>(data.tokens_y()) * numbers);
-  data.tokens(index, tokens.data());
+std::vector<std::uint32_t> real_words_of(const Dataset& data, std::size_t index) {
   const auto none = data.placeholders();
-  std::vector<std::size_t> words;
-  for (int i = 0; i < data.length(index); ++i) {
-    const auto word = static_cast<int>(tokens[static_cast<std::size_t>(i) * numbers]);
-    if (std::ranges::find(none, word) == none.end()) words.push_back(static_cast<std::size_t>(word));
-  }
+  auto words = words_of(data, index);
+  std::erase_if(words, [&](std::uint32_t word) {
+    return std::ranges::find(none, static_cast<int>(word)) != none.end();
+  });
   return words;
 }
 
@@ -96,7 +88,7 @@ void NaiveBayes::fit(const Dataset& train, const std::vector<std::size_t>& membe
     if (train.label(i) < 0) throw BadInput("naive Bayes: sample " + std::to_string(i) + " has no label");
     const auto c = static_cast<std::size_t>(train.label(i));
     ++documents[c];
-    for (const std::size_t word : words_of(train, i)) ++word_[word * classes_ + c], ++total[c];
+    for (const std::size_t word : real_words_of(train, i)) ++word_[word * classes_ + c], ++total[c];
   }
   prior_.resize(classes_);
   const double words = counted;
@@ -117,7 +109,7 @@ int NaiveBayes::predict(const Dataset& data, std::size_t index) const {
                    " has " + std::to_string(data.vocabulary()));
   }
   std::vector<double> score = prior_;
-  for (const std::size_t word : words_of(data, index)) {
+  for (const std::size_t word : real_words_of(data, index)) {
     for (std::size_t c = 0; c < classes_; ++c) score[c] += word_[word * classes_ + c];
   }
   return static_cast<int>(std::max_element(score.begin(), score.end()) - score.begin());

@@ -1,7 +1,9 @@
 #include "data/text/ngrams.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
+
+#include "data/text/words_of.hpp"
 
 namespace fluxformer::data {
 namespace {
@@ -22,16 +24,13 @@ int compare(const std::uint32_t* a, const std::uint32_t* b, Index length) {
 
 NGrams::NGrams(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed,
                int order) {
-  const Index numbers = data.features();
-  std::vector<double> tokens(Index{data.tokens_x() * data.tokens_y()} * numbers);
   std::vector<std::uint32_t> targets;
   for (const std::size_t index : members) {
-    data.tokens(index, tokens.data());
-    for (Index t = 0; t < data.length(index); ++t) {
-      const auto word = static_cast<std::uint32_t>(tokens[t * numbers]);
-      if (t > 0 && allowed[word] != 0) targets.push_back(static_cast<std::uint32_t>(words_.size()));
+    std::uint32_t before = 0;
+    for (const auto word : words_of(data, index)) {
+      if (before > 0 && allowed[word] != 0) targets.push_back(static_cast<std::uint32_t>(words_.size()));
       words_.push_back(word);
-      available_.push_back(static_cast<std::uint32_t>(t));
+      available_.push_back(before++);
     }
   }
   uniform_ = 1.0 / static_cast<double>(std::ranges::count_if(allowed, [](char can) { return can != 0; }));

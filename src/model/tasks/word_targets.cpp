@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "data/text/vocabulary.hpp"
+#include "data/text/words_of.hpp"
 
 namespace fluxformer {
 namespace {
@@ -62,13 +63,10 @@ std::size_t WordMasking::count(Index words) const {
 
 double WordMasking::mean_count(const std::vector<std::size_t>& members) const {
   if (members.empty()) return 0;
-  const Index numbers = data_.features();
-  std::vector<double> tokens(Index{data_.tokens_x() * data_.tokens_y()} * numbers);
   double sum = 0;
-  for (const Index index : members) {
-    data_.tokens(index, tokens.data());
+  for (const std::size_t index : members) {
     Index words = 0;
-    for (Index t = 0; t < data_.length(index); ++t) words += ordinary_[tokens[t * numbers]];
+    for (const auto word : data::words_of(data_, index)) words += ordinary_[word];
     sum += count(words);
   }
   return sum / members.size();
@@ -130,12 +128,10 @@ NextWords::NextWords(const data::Dataset& data) : possible_(data.vocabulary(), 1
 
 double NextWords::mean_count(const std::vector<std::size_t>& members) const {
   if (members.empty()) return 0;
-  const Index numbers = data_.features();
-  std::vector<double> tokens(Index{data_.tokens_x() * data_.tokens_y()} * numbers);
   double sum = 0;
-  for (const Index index : members) {
-    data_.tokens(index, tokens.data());
-    for (Index t = 1; t < data_.length(index); ++t) sum += possible_[tokens[t * numbers]];
+  for (const std::size_t index : members) {
+    const auto words = data::words_of(data_, index);
+    for (std::size_t t = 1; t < words.size(); ++t) sum += possible_[words[t]];
   }
   return sum / members.size();
 }
