@@ -40,7 +40,7 @@ void DepthWeights<T>::fill(const KnotPair& pair, std::span<const double> flat, B
 }
 
 template <class T>
-LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, std::span<const double> flat,
+LayerWeights<const T> DepthWeights<T>::view(int layer, const KnotPair& pair, std::span<const double> flat,
                                             const Block& block) const {
   const auto& layout = parameters_.layout;
   const double* exact =
@@ -48,9 +48,10 @@ LayerWeights<const T> DepthWeights<T>::view(const KnotPair& pair, std::span<cons
   const double* alpha_rho = flat.data() + layout.alpha();
   // The kernels read the weights in T, but kappa, alpha and rho in double.
   if constexpr (std::is_same_v<T, double>)
-    return layout.template layer<const double>(exact, exact, alpha_rho);
+    return at_layer(parameters_.spec, layer, layout.template layer<const double>(exact, exact, alpha_rho));
   else
-    return layout.template layer<const T>(block.cast.data(), exact, alpha_rho);
+    return at_layer(parameters_.spec, layer,
+                    layout.template layer<const T>(block.cast.data(), exact, alpha_rho));
 }
 
 template <class T>
@@ -58,19 +59,19 @@ LayerWeights<const T> DepthWeights<T>::at(const DepthPoint& point) {
   const auto pair = knots_at(parameters_.spec, point);
   // The pair of knots and the share between them identify a depth.
   const auto found = prepared_.find({pair.lower, pair.share});
-  if (found != prepared_.end()) return view(pair, parameters_.values, found->second);
+  if (found != prepared_.end()) return view(point.layer, pair, parameters_.values, found->second);
   if (const Key key{pair.lower, pair.share}; scratch_key_ != key) {
     fill(pair, parameters_.values, scratch_);
     scratch_key_ = key;
   }
-  return view(pair, parameters_.values, scratch_);
+  return view(point.layer, pair, parameters_.values, scratch_);
 }
 
 template <class T>
 LayerWeights<const T> DepthWeights<T>::direction_at(const DepthPoint& point, std::span<const double> flat) {
   const auto pair = knots_at(parameters_.spec, point);
   fill(pair, flat, direction_);
-  return view(pair, flat, direction_);
+  return view(point.layer, pair, flat, direction_);
 }
 
 template <class T>
@@ -102,7 +103,8 @@ LayerWeights<double> DepthWeights<T>::begin_gradient(const DepthPoint& point, st
     gradient_.assign(layout.block_size(), 0.0);
     block = gradient_.data();
   }
-  return layout.template layer<double>(block, block, flat.data() + layout.alpha());
+  return at_layer(parameters_.spec, point.layer,
+                  layout.template layer<double>(block, block, flat.data() + layout.alpha()));
 }
 
 template <class T>

@@ -21,6 +21,16 @@ struct KnotPair {
 /// The knots around `point`. For constant weights both are the knot of its layer, with share 0.
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point);
 
+/// Sets what belongs to a layer beside weights, its window and angles of rotary positions, and takes away the
+/// norm of attention where the first layer has none.
+template <class P>
+LayerWeights<P> at_layer(const ModelSpec& spec, int layer, LayerWeights<P> weights) {
+  weights.attention.window = spec.window(layer);
+  weights.attention.theta = spec.theta(layer);
+  if (layer == 1 && !spec.first_norm) weights.attention.gain = weights.attention.bias = nullptr;
+  return weights;
+}
+
 /// The parameters at any depth in the arithmetic T of the kernels; their gradients in double.
 template <class T>
 class DepthWeights {
@@ -51,7 +61,8 @@ class DepthWeights {
     std::vector<T> cast;        // empty for T = double
   };
   void fill(const KnotPair& pair, std::span<const double> flat, Block& block) const;
-  LayerWeights<const T> view(const KnotPair& pair, std::span<const double> flat, const Block& block) const;
+  LayerWeights<const T> view(int layer, const KnotPair& pair, std::span<const double> flat,
+                             const Block& block) const;
   using Key = std::pair<int, double>;
   const Parameters& parameters_;
   std::map<Key, Block> prepared_;

@@ -151,7 +151,7 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     const double share = weight[b] / (heads * real);
     Matrix x(real, d);  // N(u)
     if (settings_.layer_norm)
-      layer_norm<double>(u + b * d, context_.row(), real, d, theta.eps, theta.gain, theta.bias, x.data(), d);
+      layer_norm<double>(u + b * d, context_.row(), real, d, theta.norm, theta.gain, theta.bias, x.data(), d);
     else
       x = Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(u + b * d, real, d, token);
     Matrix qk = x * w_qk.transpose();
@@ -179,7 +179,7 @@ double AttentionMatch::add(const LayerWeights<const double>& weights, const doub
     simd::add_rows(qk_bar.data(), real, 2 * d, to.b_qkv);
     const Matrix x_bar = qk_bar * w_qk;
     if (settings_.layer_norm)
-      layer_norm_adjoint<double>(u + b * d, context_.row(), x_bar.data(), d, real, d, theta.eps, theta.gain,
+      layer_norm_adjoint<double>(u + b * d, context_.row(), x_bar.data(), d, real, d, theta.norm, theta.gain,
                                  1.0, u_bar + b * d, to.gain, to.bias);
     else
       Eigen::Map<Matrix, 0, Eigen::OuterStride<>>(u_bar + b * d, real, d, token) += x_bar;

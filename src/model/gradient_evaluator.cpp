@@ -90,7 +90,7 @@ Evaluation GradientEvaluator::evaluate(const Batch& batch, LossTerms terms) {
 
 Index GradientEvaluator::first_complete(int row) const {
   const auto& layout = parameters_.layout;
-  if (row < pass_.march().range().first) return layout.block_offset(layout.first_knot());
+  if (row < pass_.march().range().first) return layout.layers_begin();
   // Cells up to `row` still add to the knots that they read, the last of which is the upper one at the exit
   // of that cell. The blocks of later knots are complete.
   const auto& depth = pass_.march().depth();

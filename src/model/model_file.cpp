@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
@@ -25,8 +26,18 @@ void describe(io::Description& description) {
                                  heads,
                                  ffn,
                                  activation,
+                                 gated,
+                                 biases,
                                  norm,
+                                 norm_map,
                                  norm_eps,
+                                 first_norm,
+                                 groups,
+                                 head_width,
+                                 rotary_layout,
+                                 rotary_scale,
+                                 longest,
+                                 word_head_there,
                                  order,
                                  residual,
                                  causal,
@@ -40,25 +51,40 @@ void describe(io::Description& description) {
                                  word_head_activation});
   description.variables(
       group,
-      {{"edges", {"M + 1"}, "layers", "edges of the depth cells of the training; missing: equal cells"}});
+      {{"edges", {"M + 1"}, "layers", "edges of the depth cells of the training; missing: equal cells"},
+       {"window",
+        {"S"},
+        "tokens",
+        "tokens that attention of each layer hears: causal itself and those before it, else on each side; 0: "
+        "all"}});
+  description.variables("/model/rotary",
+                        {{"theta",
+                          {"tables", "r/2"},
+                          "1",
+                          "angle per token by which rotary positions turn each pair of channels"},
+                         {"table", {"S"}, "", "the row of theta of each layer, counted from 0"}});
   description.variables(
       "/model/layers/<l>",
-      {{"W_Q", {"d", "d"}, "", "query weights; l counts layers (or knots) from 1"},
-       {"b_Q", {"d"}, "", "query bias"},
-       {"W_K", {"d", "d"}, "", "key weights"},
-       {"b_K", {"d"}, "", "key bias"},
-       {"W_V", {"d", "d"}, "", "value weights"},
-       {"b_V", {"d"}, "", "value bias"},
-       {"W_O", {"d", "d"}, "", "output weights"},
+      {{"W_Q", {"H c", "d"}, "", "query weights of H heads of c channels; l counts layers (or knots) from 1"},
+       {"b_Q", {"H c"}, "", "query bias"},
+       {"W_K", {"G c", "d"}, "", "key weights of G groups"},
+       {"b_K", {"G c"}, "", "key bias"},
+       {"W_V", {"G c", "d"}, "", "value weights"},
+       {"b_V", {"G c"}, "", "value bias"},
+       {"W_O", {"d", "H c"}, "", "output weights"},
        {"b_O", {"d"}, "", "output bias"},
+       {"q_gain", {"c"}, "", "gain of the RMSNorm of each head's queries"},
+       {"k_gain", {"c"}, "", "gain of the RMSNorm of each head's keys"},
+       {"W_G", {"ffn", "d"}, "", "feed-forward weights, gate"},
+       {"b_G", {"ffn"}, "", "feed-forward bias, gate"},
        {"W_1", {"ffn", "d"}, "", "feed-forward weights, first"},
        {"b_1", {"ffn"}, "", "feed-forward bias, first"},
        {"W_2", {"d", "ffn"}, "", "feed-forward weights, second"},
        {"b_2", {"d"}, "", "feed-forward bias, second"},
-       {"norm1_gain", {"d"}, "", "gain of the LayerNorm of attention"},
-       {"norm1_bias", {"d"}, "", "bias of the LayerNorm of attention"},
-       {"norm2_gain", {"d"}, "", "gain of the LayerNorm of the reaction"},
-       {"norm2_bias", {"d"}, "", "bias of the LayerNorm of the reaction"},
+       {"norm1_gain", {"d"}, "", "gain of the norm of attention"},
+       {"norm1_bias", {"d"}, "", "bias of the norm of attention"},
+       {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
+       {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
        {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
        {kappa, {"1 or d"}, "", "token diffusion"}});
   description.variables(
@@ -73,16 +99,16 @@ void describe(io::Description& description) {
         "",
         "what stands for the first token, before its position is added; several rows: for the first tokens"},
        {"position", {"n", "d"}, "", "learned positions"},
-       {"norm_gain", {"d"}, "", "gain of the LayerNorm of the embedded tokens"},
-       {"norm_bias", {"d"}, "", "bias of the LayerNorm of the embedded tokens"}});
-  description.variables("/model/final_norm", {{"gain", {"d"}, "", "gain of the final LayerNorm"},
-                                              {"bias", {"d"}, "", "bias of the final LayerNorm"}});
+       {"norm_gain", {"d"}, "", "gain of the norm of the embedded tokens"},
+       {"norm_bias", {"d"}, "", "bias of the norm of the embedded tokens"}});
+  description.variables("/model/final_norm", {{"gain", {"d"}, "", "gain of the final norm"},
+                                              {"bias", {"d"}, "", "bias of the final norm"}});
   const auto transform = [](const std::string& what) {
     return std::vector<io::Variable>{
         {"transform_W", {"d", "d"}, "", "weights of the dense map before the " + what},
         {"transform_b", {"d"}, "", "bias of the dense map before the " + what},
-        {"norm_gain", {"d"}, "", "gain of the LayerNorm before the " + what},
-        {"norm_bias", {"d"}, "", "bias of the LayerNorm before the " + what}};
+        {"norm_gain", {"d"}, "", "gain of the norm before the " + what},
+        {"norm_bias", {"d"}, "", "bias of the norm before the " + what}};
   };
   description.variables("/model/head", transform("classifier"));
   description.variables("/model/word_head", transform("word matrix"));
@@ -113,11 +139,18 @@ struct Whole {
   static constexpr int most = 1'000'000'000;
 };
 
-/// A whole number from 0 on that most models do not have: -1, and no attribute.
-struct Sometimes {};
-
 /// The allowed values of a real number: greater than 0.
 struct Positive {};
+/// The same, or 0.
+struct NotNegative {};
+
+/// A value that most models have: it is no attribute of their files.
+template <class V>
+struct Unless {
+  V usual;
+};
+template <class V>
+Unless(V) -> Unless<V>;
 
 /// Visits the attributes of /model, for writing and for reading: visit(name, member) for words and flags,
 /// visit(name, member, allowed) for numbers.
@@ -132,20 +165,34 @@ void each_attribute(Spec& spec, const Visit& visit) {
   visit(width, spec.width, Whole{.least = 1, .needed = true});
   visit(ffn, spec.ffn, Whole{.least = 1, .needed = true});
   visit(heads, spec.attention.heads, Whole{.least = 1, .needed = true});
+  visit(groups, spec.attention.groups, Unless{0});
+  visit(head_width, spec.attention.head_width, Unless{0});
+  visit(rotary_layout, spec.attention.rotary.layout, Unless{RotaryLayout::none});
+  visit(rotary_scale, spec.attention.rotary.scale, Unless{1.0});
   visit(kernel, spec.attention.kernel);
   visit(normalisation, spec.attention.normalisation);
   visit(iterations, spec.attention.sinkhorn_iterations, Whole{.least = 1});
   visit(activation, spec.activation);
+  visit(gated, spec.gated, Unless{false});
+  visit(biases, spec.biases, Unless{Biases::all});
   visit(norm, spec.norm);
-  visit(norm_eps, spec.norm_eps, Positive{});
+  visit(norm_map, spec.norm_map, Unless{NormMap::layer});
+  visit(norm_eps, spec.norm_eps, NotNegative{});
+  visit(first_norm, spec.first_norm, Unless{true});
   visit(order, spec.order);
   visit(subflow, spec.subflow);
   visit(residual, spec.residual);
   visit(causal, spec.causal);
   visit(pooling, spec.pooling);
-  visit(pad_word, spec.pad_word, Sometimes{});
+  visit(pad_word, spec.pad_word, Unless{-1});
+  visit(longest, spec.longest, Unless{0});
   visit(head_activation, spec.head_transform.activation);
   visit(word_head_activation, spec.word_head.transform.activation);
+}
+
+/// True if no array says that the model guesses words.
+bool words_are_guessed_by_table_alone(const ModelSpec& spec) {
+  return spec.word_head.present && !spec.word_head.own_matrix && !spec.word_head.bias;
 }
 
 /// Calls put(name, value) with each attribute as files hold it.
@@ -162,11 +209,18 @@ struct AsInFiles {
   void operator()(const io::Attribute& name, int value, Whole) const {
     put(name, io::AttributeValue(long{value}));
   }
-  void operator()(const io::Attribute& name, int value, Sometimes) const {
-    if (value >= 0) put(name, io::AttributeValue(long{value}));
-  }
-  void operator()(const io::Attribute& name, double value, Positive) const {
+  void operator()(const io::Attribute& name, double value, NotNegative) const {
     put(name, io::AttributeValue(value));
+  }
+  template <class V>
+  void operator()(const io::Attribute& name, V value, Unless<V> unless) const {
+    if (value == unless.usual) return;
+    if constexpr (std::is_same_v<V, int>)
+      put(name, io::AttributeValue(long{value}));
+    else if constexpr (std::is_same_v<V, double>)
+      put(name, io::AttributeValue(value));
+    else
+      (*this)(name, value);
   }
 };
 template <class Put>
@@ -203,14 +257,21 @@ struct ReadAttribute {
                        " and at most " + std::to_string(Whole::most));
     value = static_cast<int>(found);
   }
-  void operator()(const io::Attribute& name, int& value, Sometimes) const {
-    if (has(name)) (*this)(name, value, Whole{.least = 0});
-  }
-  void operator()(const io::Attribute& name, double& value, Positive) const {
+  void operator()(const io::Attribute& name, double& value, NotNegative) const {
     if (!has(name)) return;
     value = archive.real(name, model_file::group);
-    if (!(value > 0) || std::isinf(value))
-      refuse(name, " = " + std::to_string(value) + ": must be a number greater than 0");
+    if (!(value >= 0) || std::isinf(value))
+      refuse(name, " = " + std::to_string(value) + ": must be a number, 0 or greater");
+  }
+  template <class V>
+  void operator()(const io::Attribute& name, V& value, Unless<V>) const {
+    if (!has(name)) return;
+    if constexpr (std::is_same_v<V, int>)
+      (*this)(name, value, Whole{.least = 0});
+    else if constexpr (std::is_same_v<V, double>)
+      (*this)(name, value, NotNegative{});
+    else
+      (*this)(name, value);
   }
 };
 
@@ -229,6 +290,25 @@ int class_tokens_in(const io::ArchiveReader& archive) {
   const char* const name = model_file::embedding_class_token;
   if (!archive.has(name)) return 0;
   return archive.shape(name).size() == 1 ? 1 : extent(archive, name, 0);
+}
+
+/// Whole numbers from 0 on.
+std::vector<int> whole_numbers_in(const io::ArchiveReader& archive, const char* name) {
+  std::vector<int> numbers;
+  for (const double value : archive.array(name).values) {
+    if (!(value >= 0 && value <= Whole::most) || value != std::floor(value))
+      throw BadInput(archive.called() + ": " + name + " holds " + std::to_string(value) +
+                     ": must be whole numbers, 0 or more");
+    numbers.push_back(static_cast<int>(value));
+  }
+  return numbers;
+}
+
+/// The attribute that says it where no array does.
+bool words_by_table_in(const io::ArchiveReader& archive) {
+  bool there = false;
+  ReadAttribute{archive}(model_file::word_head_there, there);
+  return there;
 }
 
 ModelSpec read_spec(const io::ArchiveReader& archive) {
@@ -252,6 +332,13 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
     }
   }
   spec.attention.layer_norm = spec.norm == Norm::pre;
+  spec.attention.qk_norm = archive.has(names::in(model_file::layer(1), "q_gain"));
+  if (archive.has(model_file::window)) spec.windows = whole_numbers_in(archive, model_file::window);
+  if (archive.has(model_file::rotary_theta)) {
+    spec.attention.rotary.channels = 2 * extent(archive, model_file::rotary_theta, 1);
+    spec.rotary.theta = archive.array(model_file::rotary_theta).values;
+    spec.rotary.table = whole_numbers_in(archive, model_file::rotary_table);
+  }
   spec.own_halves =
       spec.order == SubLayerOrder::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
   const auto kappa = names::in(model_file::layer(1), model_file::kappa);
@@ -263,6 +350,7 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   const auto has = [&](const char* group, const char* name) { return archive.has(names::in(group, name)); };
   const auto transform = [&](const char* group, HeadTransform& to) {
     to.present = has(group, "transform_W");
+    to.bias = has(group, "transform_b");
     to.norm = has(group, "norm_gain");
   };
   spec.class_tokens = class_tokens_in(archive);
@@ -270,8 +358,10 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   spec.final_norm = spec.norm == Norm::pre && has(model_file::final_norm, "gain");
   spec.classes = extent(archive, model_file::head_W, 0);
   transform(model_file::head, spec.head_transform);
-  spec.word_head.present = has(model_file::word_head, "b");
+  spec.head_bias = has(model_file::head, "b");
+  spec.word_head.bias = has(model_file::word_head, "b");
   spec.word_head.own_matrix = has(model_file::word_head, "W");
+  spec.word_head.present = spec.word_head.bias || spec.word_head.own_matrix || words_by_table_in(archive);
   transform(model_file::word_head, spec.word_head.transform);
   try {
     spec.validate();
@@ -306,16 +396,35 @@ void require_places(const io::ArchiveReader& archive, const ParameterLayout& lay
 
 }  // namespace
 
+namespace {
+
+std::vector<double> as_numbers(const std::vector<int>& whole) {
+  return {whole.begin(), whole.end()};
+}
+
+}  // namespace
+
 void write_model_attributes(io::ArchiveWriter& archive, const ModelSpec& spec) {
   each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
                    archive.attribute(name, value, model_file::group);
                  }});
-  if (spec.edges.empty()) return;
-  const auto count = std::ssize(spec.edges);
-  archive.write_with_digests(
-      model_file::group,
-      {{{"edges", names::anonymous_axes({count}), "layers", "edges of the depth cells of the training"},
-        spec.edges.data()}});
+  if (words_are_guessed_by_table_alone(spec))
+    archive.attribute(model_file::word_head_there, io::AttributeValue(std::string("on")), model_file::group);
+  const auto write = [&](const char* name, const std::vector<Index>& shape, const char* unit,
+                         const char* meaning, const std::vector<double>& values) {
+    if (!values.empty())
+      archive.write_with_digests(model_file::group,
+                                 {{{name, names::anonymous_axes(shape), unit, meaning}, values.data()}});
+  };
+  write("edges", {std::ssize(spec.edges)}, "layers", "edges of the depth cells of the training", spec.edges);
+  write("window", {std::ssize(spec.windows)}, "tokens", "tokens that attention of each layer hears; 0: all",
+        as_numbers(spec.windows));
+  if (spec.rotary.theta.empty()) return;
+  const Index pairs = spec.attention.rotary.channels / 2;
+  write("rotary/theta", {std::ssize(spec.rotary.theta) / pairs, pairs}, "1",
+        "angle per token of each pair of channels", spec.rotary.theta);
+  write("rotary/table", {std::ssize(spec.rotary.table)}, "", "the row of theta of each layer, counted from 0",
+        as_numbers(spec.rotary.table));
 }
 
 std::uint64_t digest_of(const ModelSpec& spec) {
@@ -323,7 +432,13 @@ std::uint64_t digest_of(const ModelSpec& spec) {
   each_attribute(spec, AsInFiles{[&](const io::Attribute& name, const io::AttributeValue& value) {
                    sum += io::digest_of_item(name.name, value);
                  }});
-  return sum + io::digest_of(spec.edges.data(), std::ssize(spec.edges));
+  if (words_are_guessed_by_table_alone(spec))
+    sum += io::digest_of_item(model_file::word_head_there.name, io::AttributeValue(std::string("on")));
+  const auto of = [](const std::vector<double>& values) {
+    return io::digest_of(values.data(), std::ssize(values));
+  };
+  return sum + of(spec.edges) + of(as_numbers(spec.windows)) + of(spec.rotary.theta) +
+         of(as_numbers(spec.rotary.table));
 }
 
 void write_model_arrays(io::ArchiveWriter& archive, const std::vector<ParameterView>& views,

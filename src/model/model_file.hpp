@@ -24,9 +24,26 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
     layers{"layers", "number of layers S"}, knots{"knots", "number of parameter sets: S, or depth knots K"},
     cells{"cells", "depth cells the weights were trained on; 0: not known"}, width{"width", "channels d"},
     heads{"heads", "attention heads"}, ffn{"ffn", "hidden width of the feed-forward network"},
-    activation{"activation", "gelu_erf, gelu_tanh or relu"}, norm{"norm", "pre, post, sphere or none"},
-    norm_eps{"norm_eps", "eps of every LayerNorm"}, order{"order", "sequential, parallel or macaron"},
-    residual{"residual", "on or off"},
+    activation{"activation", "gelu_erf, gelu_tanh, relu or silu"},
+    gated{"gated", "on: the feed-forward network multiplies g(W_G x + b_G) and W_1 x + b_1; missing: off"},
+    biases{"biases",
+           "linear maps of a layer with biases: all, qkv, attention (qkv and W_O), reaction or none (and "
+           "none of "
+           "norms); missing: all"},
+    norm{"norm", "pre, post, sphere or none"},
+    norm_map{"norm_map", "layer (LayerNorm) or rms (RMSNorm, which subtracts no mean); missing: layer"},
+    norm_eps{"norm_eps", "eps of every norm"},
+    first_norm{"first_norm", "off: attention of the first layer has no norm; missing: on"},
+    groups{"groups", "groups of keys and values; missing: one for each head"},
+    head_width{"head_width", "channels of a head; missing: width / heads"},
+    rotary_layout{
+        "rotary_layout",
+        "channels that rotary positions turn together: half (j, j + r/2) or interleaved (2j, 2j + 1); "
+        "missing: none"},
+    rotary_scale{"rotary_scale", "factor of the channels that are turned; missing: 1"},
+    longest{"longest", "tokens of the longest line of the training, where positions do not say it"},
+    word_head_there{"word_head", "on: words are guessed by embedding/words alone, without a bias"},
+    order{"order", "sequential, parallel or macaron"}, residual{"residual", "on or off"},
     causal{"causal", "on: a token attends only to itself and earlier ones; or off"},
     subflow{"subflow", "euler or midpoint"}, kernel{"kernel", "dot or l2"},
     normalisation{"normalisation", "softmax, sinkhorn or linear"},
@@ -39,6 +56,9 @@ inline const io::Attribute kind{"kind", "transformer or pde"},
 
 /// The edges of the depth cells of the training; only where these are of unequal length.
 inline constexpr const char* edges = "/model/edges";
+/// Angles of rotary positions, the table of each layer, and the window of each layer; where there are some.
+inline constexpr const char *rotary_theta = "/model/rotary/theta", *rotary_table = "/model/rotary/table",
+                            *window = "/model/window";
 inline constexpr const char* layers_group = "/model/layers";
 /// The group of layer (or knot) `l`, counted from 1.
 std::string layer(int l);

@@ -1,6 +1,8 @@
 #include "model/model_spec.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
@@ -46,8 +48,28 @@ struct Words<DepthScheme> {
 };
 template <>
 struct Words<Activation> {
-  static constexpr WordList<Activation, 3> list{
-      {{Activation::gelu_erf, "gelu_erf"}, {Activation::gelu_tanh, "gelu_tanh"}, {Activation::relu, "relu"}}};
+  static constexpr WordList<Activation, 4> list{{{Activation::gelu_erf, "gelu_erf"},
+                                                 {Activation::gelu_tanh, "gelu_tanh"},
+                                                 {Activation::relu, "relu"},
+                                                 {Activation::silu, "silu"}}};
+};
+template <>
+struct Words<NormMap> {
+  static constexpr WordList<NormMap, 2> list{{{NormMap::layer, "layer"}, {NormMap::rms, "rms"}}};
+};
+template <>
+struct Words<Biases> {
+  static constexpr WordList<Biases, 5> list{{{Biases::all, "all"},
+                                             {Biases::qkv, "qkv"},
+                                             {Biases::attention, "attention"},
+                                             {Biases::reaction, "reaction"},
+                                             {Biases::none, "none"}}};
+};
+template <>
+struct Words<RotaryLayout> {
+  static constexpr WordList<RotaryLayout, 3> list{{{RotaryLayout::none, "none"},
+                                                   {RotaryLayout::half, "half"},
+                                                   {RotaryLayout::interleaved, "interleaved"}}};
 };
 template <>
 struct Words<Kernel> {
@@ -80,6 +102,59 @@ void require(bool ok, const std::string& why) {
   if (!ok) throw BadInput(why);
 }
 
+void require_rotary(const ModelSpec& spec) {
+  const auto& [layout, channels, scale] = spec.attention.rotary;
+  if (layout == RotaryLayout::none) {
+    require(spec.rotary.theta.empty() && spec.rotary.table.empty(),
+            "rotary angles need attention.rotary = half or interleaved");
+    return;
+  }
+  const int c = spec.attention.channels(spec.width);
+  require(channels >= 2 && channels % 2 == 0 && channels <= c,
+          "attention.rotary turns " + std::to_string(channels) + " of the " + std::to_string(c) +
+              " channels of a head: their number must be even, at least 2 and at most that of the head");
+  require(scale > 0 && std::isfinite(scale), "rotary_scale must be greater than 0");
+  const auto pairs = channels / 2;
+  const auto tables = std::ssize(spec.rotary.theta) / pairs;
+  require(tables > 0 && tables * pairs == std::ssize(spec.rotary.theta) &&
+              std::cmp_equal(spec.rotary.table.size(), spec.layers),
+          "rotary positions need angles for each pair of channels, and a table for each layer");
+  for (const int table : spec.rotary.table)
+    require(table >= 0 && table < tables, "rotary/table = " + std::to_string(table) + ": there are " +
+                                              std::to_string(tables) + " tables, counted from 0");
+  for (const double theta : spec.rotary.theta)
+    require(std::isfinite(theta), "rotary/theta holds numbers that are not finite");
+  require(spec.features == 0,
+          "attention.rotary: tokens of images have no order; it needs tokens that are words");
+}
+
+bool all_equal(const std::vector<int>& numbers) {
+  return std::ranges::all_of(numbers, [&](int n) { return n == numbers.front(); });
+}
+
+void require_attention(const ModelSpec& spec) {
+  const auto& attention = spec.attention;
+  const auto heads = std::to_string(attention.heads);
+  require(attention.heads >= 1 && (attention.head_width > 0 || spec.width % attention.heads == 0),
+          "attention.heads = " + heads + ": must divide model.width = " + std::to_string(spec.width) +
+              " unless attention.head_width is given");
+  require(
+      attention.key_groups() >= 1 && attention.heads % attention.key_groups() == 0,
+      "attention.groups = " + std::to_string(attention.groups) + ": must divide attention.heads = " + heads);
+  require(!attention.qk_norm || attention.kernel == Kernel::dot,
+          "attention.qk_norm needs attention.kernel = dot");
+  require_rotary(spec);
+  require(spec.windows.empty() || std::cmp_equal(spec.windows.size(), spec.layers),
+          "window: needs a number for each layer");
+  for (const int window : spec.windows) require(window >= 0, "attention.window must be 0 or more");
+  const bool windowed = std::ranges::any_of(spec.windows, [](int window) { return window > 0; });
+  require(!windowed || attention.normalisation != Normalisation::sinkhorn,
+          "attention.window cannot be used with attention.normalisation = sinkhorn");
+  require(
+      spec.variation == DepthVariation::constant || (all_equal(spec.windows) && all_equal(spec.rotary.table)),
+      "depth.weights = linear: windows and rotary angles must be the same in all layers");
+}
+
 }  // namespace
 
 template <class E>
@@ -106,6 +181,9 @@ template std::string to_word(SubLayerOrder);
 template std::string to_word(SubLayerIntegrator);
 template std::string to_word(DepthScheme);
 template std::string to_word(Activation);
+template std::string to_word(NormMap);
+template std::string to_word(Biases);
+template std::string to_word(RotaryLayout);
 template std::string to_word(Kernel);
 template std::string to_word(Normalisation);
 template std::string to_word(Pooling);
@@ -117,15 +195,16 @@ template SubLayerOrder from_word(const std::string&);
 template SubLayerIntegrator from_word(const std::string&);
 template DepthScheme from_word(const std::string&);
 template Activation from_word(const std::string&);
+template NormMap from_word(const std::string&);
+template Biases from_word(const std::string&);
+template RotaryLayout from_word(const std::string&);
 template Kernel from_word(const std::string&);
 template Normalisation from_word(const std::string&);
 template Pooling from_word(const std::string&);
 template HeadActivation from_word(const std::string&);
 
 void ModelSpec::validate() const {
-  require(attention.heads >= 1 && width % attention.heads == 0,
-          "attention.heads = " + std::to_string(attention.heads) +
-              ": must divide model.width = " + std::to_string(width));
+  require_attention(*this);
   require(variation == DepthVariation::linear || knots == layers,
           "model.knots = " + std::to_string(knots) + ": constant weights have one set per layer, " +
               std::to_string(layers) + " (mesh.layers)");
@@ -134,7 +213,13 @@ void ModelSpec::validate() const {
   require(residual || norm != Norm::sphere || order != SubLayerOrder::macaron,
           "depth.residual = off is not defined for depth.norm = sphere with depth.order = macaron");
   require(features == 0 || vocabulary == 0, "tokens are either numbers or words, not both");
-  require(norm_eps > 0, "the eps of LayerNorm must be greater than 0");
+  require(norm_eps > 0 || (norm_eps == 0 && norm_map == NormMap::rms),
+          "the eps of LayerNorm must be greater than 0, that of RMSNorm 0 or more");
+  require(norm_map == NormMap::layer || norm == Norm::pre || norm == Norm::post,
+          "depth.norm_map = rms: norms are used with depth.norm = pre or post");
+  require(first_norm ||
+              (norm == Norm::pre && variation == DepthVariation::constant && order != SubLayerOrder::macaron),
+          "first_norm = off needs depth.norm = pre, weights that are constant in each layer, and no macaron");
   require(segments == 0 || vocabulary > 0, "segments belong to tokens that are words");
   require(class_tokens == 0 || features > 0, "a class token belongs to tokens that are numbers");
   require(tokens == 0 || tokens >= class_tokens, std::to_string(class_tokens) +

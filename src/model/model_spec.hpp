@@ -16,6 +16,9 @@ enum class ModelKind { transformer, pde };
 enum class DepthVariation { constant, linear };
 enum class Norm { pre, post, sphere, none };
 enum class SubLayerOrder { sequential, parallel, macaron };
+/// The linear maps of a layer that have biases: all; W_Q, W_K, W_V; these and W_O; those of the reaction; none,
+/// and then norms have none, either.
+enum class Biases { all, qkv, attention, reaction, none };
 /// The discretisation of equation (1) through depth (model/equation.hpp).
 enum class DepthScheme { shift, upwind, upwind2 };
 /// How a sub-layer advances over its part of h: forward Euler (a Transformer) or the explicit midpoint rule.
@@ -31,14 +34,22 @@ enum class HeadActivation { none, tanh, relu, gelu_erf, gelu_tanh };
 struct HeadTransform {
   bool present = false;                              ///< false: g = p
   HeadActivation activation = HeadActivation::none;  ///< act
-  bool norm = false;                                 ///< N is LayerNorm, not the identity
+  bool norm = false;                                 ///< N is the norm of the model, not the identity
+  bool bias = true;                                  ///< there is a t
 };
 
 /// The head that turns every token into logits of words.
 struct WordHead {
   bool present = false;
   bool own_matrix = false;       ///< false: the output matrix is the word table of the embedding
+  bool bias = true;              ///< the logits have a bias
   HeadTransform transform = {};  ///< transform in front of the output matrix
+};
+
+/// The angles of rotary positions (operators/attention/attention.hpp), with all scalings of published models.
+struct RotaryAngles {
+  std::vector<double> theta = {};  ///< [table][rotary channels / 2], angle per token
+  std::vector<int> table = {};     ///< the table of each layer, counted from 0
 };
 
 /// The structure of a model: all that decides which parameters it has and what is computed with them, but not
@@ -52,13 +63,20 @@ struct ModelSpec {
   int ffn = 1;    ///< f
   AttentionSettings attention = {};
   Activation activation = Activation::gelu_erf;
+  bool gated = false;  ///< the reaction multiplies g(W_G N u + b_G) and W_1 N u + b_1
+  Biases biases = Biases::all;
   Norm norm = Norm::pre;
-  double norm_eps = layer_norm_eps;  ///< eps of every LayerNorm
+  NormMap norm_map = NormMap::layer;  ///< the map of every norm
+  double norm_eps = layer_norm_eps;   ///< eps of every norm
+  bool first_norm = true;             ///< false: norm = pre, but attention of the first layer has no norm
   bool residual = true;
   SubLayerOrder order = SubLayerOrder::sequential;
   SubLayerIntegrator subflow = SubLayerIntegrator::euler;
   bool own_halves = false;  ///< macaron: the first half step has its own weights
   bool kappa_per_channel = false;
+  RotaryAngles rotary = {};       ///< for attention.rotary
+  std::vector<int> windows = {};  ///< AttentionWeights::window of each layer; empty: none
+  int longest = 0;      ///< tokens that lines had in training, if positions do not limit them; 0: unknown
   bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
   int cells = 0;        ///< depth cells in training; 0: unknown
   std::vector<double> edges = {};  ///< depths s_0 .. s_M of their edges; empty: equal cells
@@ -68,9 +86,10 @@ struct ModelSpec {
   int pad_word = -1;     ///< word that would shift the positions behind it, and so is no real token; -1: none
   int tokens = 0;        ///< learned positions; 0: none
   int class_tokens = 0;  ///< learned vectors in place of the first tokens; with features only
-  bool embedding_norm = false;  ///< LayerNorm on the embedded tokens
-  bool final_norm = false;      ///< norm = pre: a final LayerNorm also without a head
+  bool embedding_norm = false;  ///< a norm on the embedded tokens
+  bool final_norm = false;      ///< norm = pre: a final norm also without a head
   int classes = 0;              ///< outputs of the classifier; 0: none
+  bool head_bias = true;        ///< the classifier has a bias
   Pooling pooling = Pooling::mean;
   HeadTransform head_transform = {};  ///< transform in front of the classifier
   WordHead word_head = {};
@@ -87,7 +106,26 @@ struct ModelSpec {
   int input_size() const { return vocabulary > 0 ? (segments > 0 ? 2 : 1) : features; }
   /// Tokens whose states the classifier reads side by side.
   int pooled_tokens() const { return pooling == Pooling::front ? class_tokens : 1; }
-  /// True if the last state passes a LayerNorm before it is read.
+  /// Map and eps of every norm.
+  NormSettings norm_settings() const { return {norm_map, norm_eps}; }
+  /// True if norms add a bias: RMSNorm has none.
+  bool norms_have_biases() const { return norm_map == NormMap::layer && biases != Biases::none; }
+  bool qkv_have_biases() const {
+    return biases == Biases::all || biases == Biases::qkv || biases == Biases::attention;
+  }
+  bool output_has_bias() const { return biases == Biases::all || biases == Biases::attention; }
+  bool reaction_has_biases() const { return biases == Biases::all || biases == Biases::reaction; }
+  /// Rows of W_Q and of W_K: H c and G c.
+  int query_width() const { return attention.heads * attention.channels(width); }
+  int key_width() const { return attention.key_groups() * attention.channels(width); }
+  /// The window of a layer (counted from 1), 0: none; its angles of rotary positions, null: none.
+  int window(int layer) const { return windows.empty() ? 0 : windows[layer - 1]; }
+  const double* theta(int layer) const {
+    return rotary.table.empty()
+               ? nullptr
+               : rotary.theta.data() + rotary.table[layer - 1] * (attention.rotary.channels / 2);
+  }
+  /// True if the last state passes a norm before it is read.
   bool has_final_norm() const {
     return norm == Norm::pre && (final_norm || classes > 0 || word_head.present);
   }

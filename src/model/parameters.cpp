@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace fluxformer {
 
@@ -24,13 +25,72 @@ void ParameterLayout::add(bool held, const std::string& group, const std::string
   size_ += size;
 }
 
+namespace {
+
+/// The arrays of one layer, in the order of its block.
+using Arrays = std::vector<std::pair<std::string, std::vector<int>>>;
+
+void add_norm(const ModelSpec& spec, const std::string& prefix, Arrays& arrays) {
+  arrays.push_back({prefix + "gain", {spec.width}});
+  if (spec.norms_have_biases()) arrays.push_back({prefix + "bias", {spec.width}});
+}
+
+void add_reaction(const ModelSpec& spec, const std::string& prefix, const std::string& its_norm,
+                  Arrays& arrays) {
+  const int d = spec.width, f = spec.ffn;
+  add_norm(spec, prefix + its_norm + "_", arrays);
+  const auto add = [&](const char* name, std::vector<int> shape) {
+    arrays.push_back({prefix + name, std::move(shape)});
+  };
+  const bool biases = spec.reaction_has_biases();
+  if (spec.gated) add("W_G", {f, d});
+  if (spec.gated && biases) add("b_G", {f});
+  add("W_1", {f, d});
+  if (biases) add("b_1", {f});
+  add("W_2", {d, f});
+  if (biases) add("b_2", {d});
+}
+
+Arrays arrays_of_layer(const ModelSpec& spec) {
+  const int d = spec.width, queries = spec.query_width(), keys = spec.key_width();
+  Arrays arrays;
+  const auto add = [&](const char* name, std::vector<int> shape) {
+    arrays.push_back({name, std::move(shape)});
+  };
+  add_norm(spec, "norm1_", arrays);
+  add("W_Q", {queries, d});
+  add("W_K", {keys, d});
+  add("W_V", {keys, d});
+  if (spec.qkv_have_biases()) {
+    add("b_Q", {queries});
+    add("b_K", {keys});
+    add("b_V", {keys});
+  }
+  add("W_O", {d, queries});
+  if (spec.output_has_bias()) add("b_O", {d});
+  if (spec.attention.qk_norm) {
+    add("q_gain", {spec.attention.channels(d)});
+    add("k_gain", {spec.attention.channels(d)});
+  }
+  add_reaction(spec, "", "norm2", arrays);
+  if (spec.own_halves) add_reaction(spec, "half_", "norm", arrays);
+  add("kappa", {spec.kappa_per_channel ? d : 1});
+  return arrays;
+}
+
+double numbers_in(const std::vector<int>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), 1.0, std::multiplies<>());
+}
+
+}  // namespace
+
 ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& share)
     : own_halves_(spec.own_halves),
       kappa_per_channel_(spec.kappa_per_channel),
-      norm_eps_(spec.norm_eps),
+      norm_(spec.norm_settings()),
       share_(share) {
   if (share.last_knot < 0) share_.last_knot = spec.knots - 1;
-  const int d = spec.width, f = spec.ffn;
+  const int d = spec.width;
   bool held = share.embedding;
   const auto add = [&](const std::string& group, const std::string& name, std::vector<int> shape) {
     this->add(held, group, name, std::move(shape));
@@ -51,52 +111,46 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   if (spec.segments > 0) add("embedding", "segment", {spec.segments, d});
   if (spec.tokens > 0) add("embedding", "position", {spec.tokens, d});
   const auto norm = [&](const std::string& group, const std::string& prefix) {
-    add(group, prefix + "gain", {d});
-    add(group, prefix + "bias", {d});
+    Arrays arrays;
+    add_norm(spec, prefix, arrays);
+    for (auto& [name, shape] : arrays) add(group, name, std::move(shape));
   };
   if (spec.embedding_norm) norm("embedding", "norm_");
   // One block per knot, all of the same layout.
-  first_block_ = size_;
-  first_block_view_ = views_.size();
-  const auto reaction = [&](const std::string& group, const std::string& prefix,
-                            const std::string& its_norm) {
-    norm(group, prefix + its_norm + "_");
-    add(group, prefix + "W_1", {f, d});
-    add(group, prefix + "b_1", {f});
-    add(group, prefix + "W_2", {d, f});
-    add(group, prefix + "b_2", {d});
-  };
-  for (int knot = 1; knot <= spec.knots; ++knot) {
-    const std::string group = "layers/" + std::to_string(knot);
-    held = knot - 1 >= share_.first_knot && knot - 1 <= share_.last_knot;
-    const Index before = whole_.size;
-    norm(group, "norm1_");
-    for (const char* name : {"W_Q", "W_K", "W_V"}) add(group, name, {d, d});
-    for (const char* name : {"b_Q", "b_K", "b_V"}) add(group, name, {d});
-    add(group, "W_O", {d, d});
-    add(group, "b_O", {d});
-    reaction(group, "", "norm2");
-    if (own_halves_) reaction(group, "half_", "norm");
-    add(group, "kappa", {kappa_per_channel_ ? d : 1});
-    block_size_ = whole_.size - before;
+  first_block_ = layers_begin_ = size_;
+  const auto arrays = arrays_of_layer(spec);
+  Index norm_of_attention = 0;
+  for (const auto& [name, shape] : arrays) {
+    places_[name] = block_size_;
+    block_size_ += static_cast<Index>(numbers_in(shape));
+    if (name == "norm1_gain" || name == "norm1_bias") norm_of_attention = block_size_;
   }
+  for (int knot = 1; knot <= spec.knots; ++knot) {
+    held = knot - 1 >= share_.first_knot && knot - 1 <= share_.last_knot;
+    const bool no_norm = knot == 1 && !spec.first_norm;
+    if (no_norm && held) first_block_ -= norm_of_attention;
+    for (const auto& [name, shape] : arrays)
+      if (!no_norm || !name.starts_with("norm1_")) add("layers/" + std::to_string(knot), name, shape);
+  }
+  if (first_block_ < 0)
+    throw std::logic_error("a share with a first layer without norm needs the embedding in front of it");
   held = share.head;
   if (spec.has_final_norm()) norm("final_norm", "");
   const auto transform = [&](const std::string& group, const HeadTransform& which) {
     if (!which.present) return;
     add(group, "transform_W", {d, d});
-    add(group, "transform_b", {d});
+    if (which.bias) add(group, "transform_b", {d});
     if (which.norm) norm(group, "norm_");
   };
   if (spec.classes > 0) {
     transform("head", spec.head_transform);
     add("head", "W", {spec.classes, spec.pooled_tokens() * d});
-    add("head", "b", {spec.classes});
+    if (spec.head_bias) add("head", "b", {spec.classes});
   }
   if (spec.word_head.present) {
     transform("word_head", spec.word_head.transform);
     if (spec.word_head.own_matrix) add("word_head", "W", {spec.vocabulary, d});
-    add("word_head", "b", {spec.vocabulary});
+    if (spec.word_head.bias) add("word_head", "b", {spec.vocabulary});
   }
   // Every cell reads alpha and rho: they are in every share.
   alpha_ = size_;
@@ -106,30 +160,31 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
 }
 
 double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
-  const double d = spec.width, f = spec.ffn;
+  const double d = spec.width;
   // The same arrays as in the constructor, counted in double.
-  // The reaction has gain and bias of a LayerNorm, W_1, b_1, W_2 and b_2.
-  const double reaction = 2 * d + f * d + f + d * f + d;
-  // Four matrices of d x d with their biases, W_Q, W_K, W_V and W_O; their LayerNorm, the reaction, kappa.
-  const double block =
-      2 * d + 4 * (d * d + d) + reaction * (spec.own_halves ? 2 : 1) + (spec.kappa_per_channel ? d : 1);
+  double block = 0;
+  for (const auto& [name, shape] : arrays_of_layer(spec)) block += numbers_in(shape);
+  const double norm = spec.norms_have_biases() ? 2 * d : d;
   const auto only = [](bool there, double count) { return there ? count : 0.0; };
   const double words = d * spec.vocabulary;
   const double embedding = only(spec.features > 0, d * spec.features + d) + d * spec.class_tokens + words +
-                           d * spec.segments + d * spec.tokens + only(spec.embedding_norm, 2 * d);
+                           d * spec.segments + d * spec.tokens + only(spec.embedding_norm, norm);
   const auto transform = [&](const HeadTransform& t) {
-    return only(t.present, d * d + d + only(t.norm, 2 * d));
+    return only(t.present, d * d + only(t.bias, d) + only(t.norm, norm));
   };
   const double head =
-      only(spec.has_final_norm(), 2 * d) +
-      only(spec.classes > 0, spec.classes * (spec.pooled_tokens() * d + 1) + transform(spec.head_transform)) +
+      only(spec.has_final_norm(), norm) +
+      only(spec.classes > 0, spec.classes * (spec.pooled_tokens() * d + only(spec.head_bias, 1)) +
+                                 transform(spec.head_transform)) +
       only(spec.word_head.present,
-           spec.vocabulary * (only(spec.word_head.own_matrix, d) + 1) + transform(spec.word_head.transform));
+           spec.vocabulary * (only(spec.word_head.own_matrix, d) + only(spec.word_head.bias, 1)) +
+               transform(spec.word_head.transform));
   const double knots =
       share.last_knot < 0 ? spec.knots - share.first_knot : share.last_knot + 1.0 - share.first_knot;
   const bool guesses_by_words =
       share.words || (share.head && spec.word_head.present && !spec.word_head.own_matrix);
-  return (share.embedding ? embedding : only(guesses_by_words, words)) + block * knots +
+  const double missing = only(!spec.first_norm && share.first_knot == 0, norm);
+  return (share.embedding ? embedding : only(guesses_by_words, words)) + block * knots - missing +
          only(share.head, head) + 2;
 }
 
@@ -157,37 +212,36 @@ const ParameterView& ParameterLayout::at(const std::string& path) const {
 template <class P>
 LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
                                        Coefficient<P>* alpha_rho) const {
-  // The views of the first block, in the order the constructor laid them out.
-  Index next = first_block_view_;
-  const auto offset = [&] { return views_[next++].offset - first_block_; };
-  const auto take = [&] { return block + offset(); };
-  LayerWeights<P> w;
-  w.attention.gain = take();
-  w.attention.bias = take();
-  w.attention.eps = norm_eps_;
-  w.attention.w_qkv = take();  // W_Q, W_K and W_V follow one another
-  next += 2;
-  w.attention.b_qkv = take();
-  next += 2;
-  w.attention.w_o = take();
-  w.attention.b_o = take();
-  w.attention.alpha = alpha_rho;
-  const auto reaction = [&](ReactionWeights<P>& r) {
-    r.gain = take();
-    r.bias = take();
-    r.eps = norm_eps_;
-    r.w_1 = take();
-    r.b_1 = take();
-    r.w_2 = take();
-    r.b_2 = take();
-    r.rho = alpha_rho + 1;
+  const auto array = [&](const std::string& name) -> P* {
+    const auto place = places_.find(name);
+    return place != places_.end() ? block + place->second : nullptr;
   };
-  reaction(w.reaction);
-  if (own_halves_)
-    reaction(w.first_reaction);
-  else
-    w.first_reaction = w.reaction;
-  w.diffusion.kappa = coefficients + offset();
+  LayerWeights<P> w;
+  w.attention = {.gain = array("norm1_gain"),
+                 .bias = array("norm1_bias"),
+                 .w_qkv = array("W_Q"),  // W_Q, W_K and W_V follow one another
+                 .b_qkv = array("b_Q"),
+                 .w_o = array("W_O"),
+                 .b_o = array("b_O"),
+                 .q_gain = array("q_gain"),
+                 .k_gain = array("k_gain"),
+                 .alpha = alpha_rho,
+                 .norm = norm_};
+  const auto reaction = [&](const std::string& prefix, const std::string& its_norm) {
+    return ReactionWeights<P>{.gain = array(prefix + its_norm + "_gain"),
+                              .bias = array(prefix + its_norm + "_bias"),
+                              .w_g = array(prefix + "W_G"),
+                              .b_g = array(prefix + "b_G"),
+                              .w_1 = array(prefix + "W_1"),
+                              .b_1 = array(prefix + "b_1"),
+                              .w_2 = array(prefix + "W_2"),
+                              .b_2 = array(prefix + "b_2"),
+                              .rho = alpha_rho + 1,
+                              .norm = norm_};
+  };
+  w.reaction = reaction("", "norm2");
+  w.first_reaction = own_halves_ ? reaction("half_", "norm") : w.reaction;
+  w.diffusion.kappa = coefficients + places_.at("kappa");
   w.diffusion.per_channel = kappa_per_channel_;
   return w;
 }

@@ -4,8 +4,11 @@
 //
 // Order: embedding | one block per knot, all of the same layout | final norm | head | word head | alpha, rho.
 // Within a block the names are those of model files: norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V,
-// W_O, b_O, norm2_gain, norm2_bias, W_1, b_1, W_2, b_2, [half_* for the first half of macaron], kappa.
+// W_O, b_O, q_gain, k_gain, norm2_gain, norm2_bias, W_G, b_G, W_1, b_1, W_2, b_2, [half_* for the first half of
+// macaron], kappa. Arrays that a model does not have are left out; all blocks are alike, but that the first has
+// no norm1_* for ModelSpec::first_norm = false.
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,14 +58,18 @@ class ParameterLayout {
   /// First and last knot of the share, 0-based.
   int first_knot() const { return share_.first_knot; }
   int last_knot() const { return share_.last_knot; }
-  /// Offset of the block of a knot of the share; for the knot after the last, the end of the blocks.
+  /// Offset of the block of a knot of the share; for the knot after the last, the end of the blocks. A block
+  /// without norm1_* overlaps what is in front of it: all have the same size.
   Index block_offset(int knot) const { return first_block_ + block_size_ * (knot - share_.first_knot); }
   Index block_size() const { return block_size_; }
+  /// Offset of the first number of a layer of the share.
+  Index layers_begin() const { return layers_begin_; }
   Index alpha() const { return alpha_; }
   Index rho() const { return alpha_ + 1; }
 
   /// The weights of the layer whose block starts at `block`, with kappa from `coefficients` (the block in
-  /// double) and alpha and rho from `alpha_rho` (two numbers).
+  /// double) and alpha and rho from `alpha_rho` (two numbers). Arrays that the model does not have are null;
+  /// what differs from layer to layer beside weights is left to DepthWeights.
   template <class P>
   LayerWeights<P> layer(P* block, Coefficient<P>* coefficients, Coefficient<P>* alpha_rho) const;
 
@@ -73,11 +80,13 @@ class ParameterLayout {
   /// Lays out the next array of the model, which the share holds or not.
   void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
   bool own_halves_, kappa_per_channel_;
-  double norm_eps_;
+  NormSettings norm_;
   ParameterShare share_;
   Extent whole_;
   std::vector<ParameterView> views_;
-  Index size_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0, first_block_view_ = 0;
+  Index size_ = 0, layers_begin_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0;
+  /// The place of each array of a layer within its block, by name.
+  std::map<std::string, Index> places_;
 };
 
 /// The parameters of a model, or a share of them.

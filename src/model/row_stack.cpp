@@ -23,33 +23,34 @@ using Row = Eigen::Map<const Eigen::RowVectorXd>;
 class NormStage final : public RowStage {
  public:
   NormStage(const ModelSpec& spec, const std::string& prefix)
-      : width_(spec.width), eps_(spec.norm_eps), gain_(prefix + "gain"), bias_(prefix + "bias") {}
+      : width_(spec.width),
+        norm_(spec.norm_settings()),
+        gain_(prefix + "gain"),
+        bias_(spec.norms_have_biases() ? prefix + "bias" : "") {}
   int in() const override { return width_; }
   int out() const override { return width_; }
 
   void forward(const Parameters& p, int rows, const double* x, double* y) const override {
-    layer_norm<double>(x, stride(), rows, width_, eps_, p.view(gain_).data(), p.view(bias_).data(), y,
-                       stride());
+    layer_norm<double>(x, stride(), rows, width_, norm_, p.view(gain_).data(), bias_in(p), y, stride());
   }
   void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double> gradient) const override {
     // layer_norm_adjoint adds to x_bar.
     std::fill_n(x_bar, Index{rows} * stride(), 0.0);
-    layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, eps_, p.view(gain_).data(), 1.0,
+    layer_norm_adjoint<double>(x, stride(), y_bar, stride(), rows, width_, norm_, p.view(gain_).data(), 1.0,
                                x_bar, entries_of(p, gain_, gradient), entries_of(p, bias_, gradient));
   }
   void tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                double* y_dot) const override {
-    layer_norm_full_tangent<double>(at.x, at.x_dot, stride(), rows, width_, eps_, p.view(gain_).data(),
-                                    direction.view(gain_).data(), direction.view(bias_).data(), y_dot,
-                                    stride());
+    layer_norm_full_tangent<double>(at.x, at.x_dot, stride(), rows, width_, norm_, p.view(gain_).data(),
+                                    direction.view(gain_).data(), bias_in(direction), y_dot, stride());
   }
   void adjoint_tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
                        std::span<double> gradient_dot) const override {
     std::fill_n(x_bar_dot, Index{rows} * stride(), 0.0);
     layer_norm_adjoint_tangent<double>(at.x, at.x_dot, stride(), y_bar, y_bar_dot, stride(), rows, width_,
-                                       eps_, p.view(gain_).data(), direction.view(gain_).data(), 1.0,
+                                       norm_, p.view(gain_).data(), direction.view(gain_).data(), 1.0,
                                        x_bar_dot, x_bar_dot, entries_of(p, gain_, gradient_dot),
                                        entries_of(p, bias_, gradient_dot));
   }
@@ -57,17 +58,24 @@ class NormStage final : public RowStage {
  private:
   std::size_t stride() const { return width_; }
   static double* entries_of(const Parameters& p, const std::string& path, std::span<double> gradient) {
-    return gradient.empty() ? nullptr : gradient.data() + p.layout.at(path).offset;
+    return gradient.empty() || path.empty() ? nullptr : gradient.data() + p.layout.at(path).offset;
+  }
+  const double* bias_in(const ParameterVector& p) const {
+    return bias_.empty() ? nullptr : p.view(bias_).data();
   }
   int width_;
-  double eps_;
-  std::string gain_, bias_;
+  NormSettings norm_;
+  std::string gain_, bias_;  ///< paths; an empty one: no bias
 };
 
 class DenseStage final : public RowStage {
  public:
-  DenseStage(const ParameterView& matrix, const ParameterView& bias)
-      : out_(matrix.shape[0]), in_(matrix.shape[1]), matrix_(matrix.offset), bias_(bias.offset) {}
+  /// Without a bias (null): y = W x.
+  DenseStage(const ParameterView& matrix, const ParameterView* bias)
+      : out_(matrix.shape[0]),
+        in_(matrix.shape[1]),
+        matrix_(matrix.offset),
+        bias_(bias != nullptr ? bias->offset : none) {}
   int in() const override { return in_; }
   int out() const override { return out_; }
 
@@ -75,7 +83,7 @@ class DenseStage final : public RowStage {
     // y = x W^T + b
     Rows to(y, rows, out_);
     to.noalias() = ConstRows(x, rows, in_) * weights(p).transpose();
-    to.rowwise() += Row(p.values.data() + bias_, out_);
+    if (bias_ != none) to.rowwise() += Row(p.values.data() + bias_, out_);
   }
   void adjoint(const Parameters& p, int rows, const double* x, const double* y_bar, double* x_bar,
                std::span<double> gradient) const override {
@@ -90,7 +98,7 @@ class DenseStage final : public RowStage {
     // y_dot = x_dot W^T + x W_dot^T + b_dot
     to.noalias() = ConstRows(at.x_dot, rows, in_) * weights(p).transpose();
     to.noalias() += ConstRows(at.x, rows, in_) * weights(direction).transpose();
-    to.rowwise() += Row(direction.values.data() + bias_, out_);
+    if (bias_ != none) to.rowwise() += Row(direction.values.data() + bias_, out_);
   }
   void adjoint_tangent(const Parameters& p, const ParameterVector& direction, int rows, RowPoint at,
                        const double* y_bar, const double* y_bar_dot, double* x_bar_dot,
@@ -113,11 +121,12 @@ class DenseStage final : public RowStage {
         ConstRows(y_bar, rows, out_).transpose() * ConstRows(x, rows, in_);
   }
   void add_bias(int rows, const double* y_bar, std::span<double> gradient) const {
-    if (gradient.empty()) return;
+    if (gradient.empty() || bias_ == none) return;
     // (Eigen's colwise().sum() adds in an order that depends on where the sums lie in memory.)
     simd::add_rows(y_bar, rows, out_, gradient.data() + bias_);
   }
   int out_, in_;
+  static constexpr Index none = -1;
   Index matrix_, bias_;
 };
 
@@ -212,7 +221,7 @@ std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& p
 
 std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
                                       const std::string& bias) {
-  return std::make_unique<DenseStage>(layout.at(matrix), layout.at(bias));
+  return std::make_unique<DenseStage>(layout.at(matrix), layout.has(bias) ? &layout.at(bias) : nullptr);
 }
 
 void RowStack::add(std::unique_ptr<RowStage> stage) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Maps that act on every row by itself, around the layers of a model: LayerNorm, a dense map, an activation.
+// Maps that act on every row by itself, around the layers of a model: a norm, a dense map, an activation.
 // Each is y = S(x; theta), linearised in x and theta; heads and embeddings are stacks of them.
 //
 // Rows are contiguous. Results are overwritten and overlap no input. Gradients are flat vectors, += ; an
@@ -43,9 +43,9 @@ class RowStage {
                                std::span<double> gradient_dot) const = 0;
 };
 
-/// The LayerNorm with <prefix>gain and <prefix>bias, paths as in ParameterLayout.
+/// The norm of the model with <prefix>gain and <prefix>bias, paths as in ParameterLayout.
 std::unique_ptr<RowStage> norm_stage(const ModelSpec& spec, const std::string& prefix);
-/// The dense map W x + b; `matrix` (out x in) and `bias` are paths.
+/// The dense map W x + b; `matrix` (out x in) and `bias` are paths. Without an array `bias` W x alone.
 std::unique_ptr<RowStage> dense_stage(const ParameterLayout& layout, const std::string& matrix,
                                       const std::string& bias);
 

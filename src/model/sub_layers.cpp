@@ -12,25 +12,29 @@ namespace fluxformer {
 namespace {
 
 ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
-  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+  return {.hidden = spec.ffn,
+          .activation = spec.activation,
+          .gated = spec.gated,
+          .layer_norm = spec.norm == Norm::pre,
+          .first_half = first_half};
 }
 
-/// Pointers to gain and bias of the LayerNorm after a sub-layer, null if there is none, and its eps.
+/// Pointers to gain and bias of the norm after a sub-layer, null if there is none, and its map.
 template <class P>
 struct NormWeights {
   P *gain = nullptr, *bias = nullptr;
-  double eps = layer_norm_eps;
+  NormSettings norm = {};
 };
-/// The LayerNorm after a sub-layer, in the weights of a layer or in their gradient.
+/// The norm after a sub-layer, in the weights of a layer or in their gradient.
 template <class P>
 NormWeights<P> norm_weights(After after, const LayerWeights<P>& theta) {
   switch (after) {
     case After::attention_norm:
-      return {theta.attention.gain, theta.attention.bias, theta.attention.eps};
+      return {theta.attention.gain, theta.attention.bias, theta.attention.norm};
     case After::reaction_norm:
-      return {theta.reaction.gain, theta.reaction.bias, theta.reaction.eps};
+      return {theta.reaction.gain, theta.reaction.bias, theta.reaction.norm};
     case After::half_norm:
-      return {theta.first_reaction.gain, theta.first_reaction.bias, theta.first_reaction.eps};
+      return {theta.first_reaction.gain, theta.first_reaction.bias, theta.first_reaction.norm};
     default:
       return {};
   }
@@ -110,8 +114,8 @@ const typename SlabNorm<T>::Loaded& SlabNorm<T>::load(After after, const LayerWe
   const auto from = norm_weights(after, theta);
   // Weights in float are widened: the state is double.
   to.gain.assign(from.gain, from.gain + context_.width);
-  to.bias.assign(from.bias, from.bias + context_.width);
-  to.eps = from.eps;
+  if (from.bias != nullptr) to.bias.assign(from.bias, from.bias + context_.width);
+  to.norm = from.norm;
   return to;
 }
 
@@ -127,8 +131,8 @@ void SlabNorm<T>::apply(After after, const LayerWeights<const T>& theta, const d
     return;
   }
   // v = gain (z - mean) / sqrt(variance + eps) + bias, row by row
-  const auto& [gain, bias, eps] = load(after, theta, weights_);
-  layer_norm<double>(z, d, rows, width, eps, gain.data(), bias.data(), v, d);
+  const auto& weights = load(after, theta, weights_);
+  layer_norm<double>(z, d, rows, width, weights.norm, weights.gain.data(), weights.bias_or_null(), v, d);
 }
 
 template <class T>
@@ -142,14 +146,15 @@ void SlabNorm<T>::push(After after, const LayerWeights<const T>& theta,
     if (after == After::sphere) sphere_tangent(z.u, v_dot, rows, width);
     return;
   }
-  const auto& [gain, bias, eps] = load(after, theta, weights_);
+  const auto& weights = load(after, theta, weights_);
   // v_dot = gain y_dot + gain_dot y + bias_dot, row by row, with y_dot = e - y mean(y e), sigma =
   // sqrt(variance + eps), y = (z - mean(z)) / sigma and e = (z_dot - mean(z_dot)) / sigma
   if (theta_dot == nullptr)
-    return layer_norm_tangent<double>(z.u, z.u_dot, d, rows, width, eps, gain.data(), v_dot, d);
+    return layer_norm_tangent<double>(z.u, z.u_dot, d, rows, width, weights.norm, weights.gain.data(), v_dot,
+                                      d);
   const auto& along = load(after, *theta_dot, direction_);
-  layer_norm_full_tangent<double>(z.u, z.u_dot, d, rows, width, eps, gain.data(), along.gain.data(),
-                                  along.bias.data(), v_dot, d);
+  layer_norm_full_tangent<double>(z.u, z.u_dot, d, rows, width, weights.norm, weights.gain.data(),
+                                  along.gain.data(), along.bias_or_null(), v_dot, d);
 }
 
 template <class T>
@@ -163,12 +168,13 @@ void SlabNorm<T>::pull(After after, const LayerWeights<const T>& theta, const do
     if (after == After::sphere) sphere_tangent(z, z_bar, rows, width);
     return;
   }
-  const auto& [gain, bias, eps] = load(after, theta, weights_);
+  const auto& weights = load(after, theta, weights_);
   // z_bar = (g - mean(g) - y mean(y g)) / sigma, g = gain v_bar, with y and sigma as in the tangent;
   // gain_bar += y v_bar and bias_bar += v_bar, summed over the rows
   const auto bar = gradient != nullptr ? norm_weights(after, *gradient) : NormWeights<double>{};
   std::fill_n(z_bar, context_.size(), 0.0);
-  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, eps, gain.data(), 1.0, z_bar, bar.gain, bar.bias);
+  layer_norm_adjoint<double>(z, d, v_bar, d, rows, width, weights.norm, weights.gain.data(), 1.0, z_bar,
+                             bar.gain, bar.bias);
 }
 
 template <class T>
@@ -185,14 +191,14 @@ void SlabNorm<T>::pull_along(After after, const LayerWeights<const T>& theta,
   if (after == After::sphere)
     // The sphere has no parameters: only z and v_bar move.
     return sphere_adjoint_tangent(z.u, z.u_dot, v_bar.w, v_bar.w_dot, rows, width, z_bar_dot);
-  const auto& [gain, bias, eps] = load(after, theta, weights_);
+  const auto& weights = load(after, theta, weights_);
   const auto& along = load(after, theta_dot, direction_);
   const auto bar_dot = norm_weights(after, gradient_dot);
   // d/de of the adjoint of LayerNorm along (z_dot, gain_dot, v_bar_dot); the bias has no part in it.
   std::fill_n(z_bar_dot, context_.size(), 0.0);
-  layer_norm_adjoint_tangent<double>(z.u, z.u_dot, d, v_bar.w, v_bar.w_dot, d, rows, width, eps, gain.data(),
-                                     along.gain.data(), 1.0, z_bar_dot, z_bar_dot, bar_dot.gain,
-                                     bar_dot.bias);
+  layer_norm_adjoint_tangent<double>(z.u, z.u_dot, d, v_bar.w, v_bar.w_dot, d, rows, width, weights.norm,
+                                     weights.gain.data(), along.gain.data(), 1.0, z_bar_dot, z_bar_dot,
+                                     bar_dot.gain, bar_dot.bias);
 }
 
 template class SlabTerms<float>;

@@ -17,7 +17,7 @@
 
 namespace fluxformer {
 
-/// The normalisation after a sub-layer: the LayerNorm of attention, of the reaction or of the first half
+/// The normalisation after a sub-layer: the norm of attention, of the reaction or of the first half
 /// step, or the projection to the sphere.
 enum class After { nothing, attention_norm, reaction_norm, half_norm, sphere };
 
@@ -82,10 +82,11 @@ class SlabNorm {
                   Point z, Cotangent v_bar, double* z_bar_dot, const LayerWeights<double>& gradient_dot);
 
  private:
-  /// Gain and bias of a LayerNorm in double.
+  /// Gain and bias (or none) of a norm in double.
   struct Loaded {
     std::vector<double> gain, bias;
-    double eps = layer_norm_eps;
+    NormSettings norm = {};
+    const double* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
   };
   const Loaded& load(After after, const LayerWeights<const T>& theta, Loaded& to) const;
   const SlabContext& context_;

@@ -26,17 +26,24 @@ void round_to(const double* __restrict x, Index n, T* __restrict y) {
   for (Index j = 0; j < n; ++j) y[j] = static_cast<T>(x[j]);
 }
 
+/// The mean that a norm subtracts: that of n numbers of this sum, or 0.
 template <class T>
-void subtract_mean(Index n, T* __restrict y) {
-  const T mean = sum(y, n) / static_cast<T>(n);
+T centre_of(NormMap map, T sum, Index n) {
+  return map == NormMap::layer ? sum / static_cast<T>(n) : T(0);
+}
+
+template <class T>
+void subtract_mean(NormMap map, Index n, T* __restrict y) {
+  if (map == NormMap::rms) return;
+  const T mean = centre_of(map, sum(y, n), n);
   for (Index j = 0; j < n; ++j) y[j] -= mean;
 }
 
-/// y := x - mean(x), rounded to T first.
+/// y := x - mean(x), rounded to T first; for RMSNorm x itself.
 template <class T>
-void centre(const double* x, Index n, T* y) {
+void centre(NormMap map, const double* x, Index n, T* y) {
   round_to(x, n, y);
-  subtract_mean(n, y);
+  subtract_mean(map, n, y);
 }
 
 /// 1 / sigma of a centred row.
@@ -47,9 +54,9 @@ T inverse_deviation(const T* centred, Index n, double eps) {
 
 /// y := z; returns 1 / sigma.
 template <class T>
-T normalise(const double* x, Index n, double eps, T* y) {
-  centre(x, n, y);
-  const T inverse = inverse_deviation(y, n, eps);
+T normalise(const double* x, Index n, const NormSettings& norm, T* y) {
+  centre(norm.map, x, n, y);
+  const T inverse = inverse_deviation(y, n, norm.eps);
   for (Index j = 0; j < n; ++j) y[j] *= inverse;
   return inverse;
 }
@@ -86,14 +93,16 @@ struct RowRegisters {
     return simd::sum<T>(all);
   }
   /// Becomes z; returns 1 / sigma.
-  T normalise(const double* x, double eps) {
+  T normalise(const double* x, const NormSettings& norm) {
     // z = (x - mean(x)) / sigma,  sigma = sqrt(mean((x - mean(x))^2) + eps). mean(x^2) - mean(x)^2 would lose
     // digits where the mean is large.
     constexpr auto n = static_cast<T>(count * simd::lanes<T>);
     each([&](auto& v, Index j) { v = simd::load_rounded<T>(x + j); });
-    const T mean = sum() / n;
-    each([&](auto& v, Index) { v -= mean; });
-    const T inverse = T(1) / std::sqrt(dot(*this) / n + static_cast<T>(eps));
+    if (norm.map == NormMap::layer) {
+      const T mean = sum() / n;
+      each([&](auto& v, Index) { v -= mean; });
+    }
+    const T inverse = T(1) / std::sqrt(dot(*this) / n + static_cast<T>(norm.eps));
     each([&](auto& v, Index) { v *= inverse; });
     return inverse;
   }
@@ -104,16 +113,17 @@ struct RowRegisters {
 // Short rows stay in registers. Otherwise several passes go over a few rows at a time: row by row, the sums
 // would wait for the stores just before.
 template <class T>
-void layer_norm(const double* x, Index x_stride, Index rows, Index width, double eps, const T* gain,
-                const T* bias, T* y, Index y_stride) {
+void layer_norm(const double* x, Index x_stride, Index rows, Index width, const NormSettings& norm,
+                const T* gain, const T* bias, T* y, Index y_stride) {
   constexpr Index group = 8;
   const bool done = in_registers<T>(width, [&](auto registers) {
     RowRegisters<T, registers()> z;
     for (Index r = 0; r < rows; ++r) {
       // y = gain z + bias
-      z.normalise(x + r * x_stride, eps);
+      z.normalise(x + r * x_stride, norm);
       z.each([&](auto& v, Index j) {
-        simd::store(y + r * y_stride + j, v * simd::load(gain + j) + simd::load(bias + j));
+        const auto scaled = v * simd::load(gain + j);
+        simd::store(y + r * y_stride + j, bias != nullptr ? scaled + simd::load(bias + j) : scaled);
       });
     }
   });
@@ -122,25 +132,29 @@ void layer_norm(const double* x, Index x_stride, Index rows, Index width, double
   for (Index first = 0; first < rows; first += group) {
     const Index end = std::min(first + group, rows);
     for (Index r = first; r < end; ++r) round_to(x + r * x_stride, width, y + r * y_stride);
-    for (Index r = first; r < end; ++r) subtract_mean(width, y + r * y_stride);
-    for (Index r = first; r < end; ++r) factor[r - first] = inverse_deviation(y + r * y_stride, width, eps);
+    for (Index r = first; r < end; ++r) subtract_mean(norm.map, width, y + r * y_stride);
+    for (Index r = first; r < end; ++r)
+      factor[r - first] = inverse_deviation(y + r * y_stride, width, norm.eps);
     for (Index r = first; r < end; ++r) {
       T* __restrict row = y + r * y_stride;
       const T inverse = factor[r - first];
-      for (Index j = 0; j < width; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+      if (bias != nullptr)
+        for (Index j = 0; j < width; ++j) row[j] = row[j] * inverse * gain[j] + bias[j];
+      else
+        for (Index j = 0; j < width; ++j) row[j] = row[j] * inverse * gain[j];
     }
   }
 }
 
 template <class T>
-void layer_norm_tangent(const double* x, const double* v, Index x_stride, Index rows, Index width, double eps,
-                        const T* gain, T* y, Index y_stride) {
+void layer_norm_tangent(const double* x, const double* v, Index x_stride, Index rows, Index width,
+                        const NormSettings& norm, const T* gain, T* y, Index y_stride) {
   std::vector<T> normalised(width);
   T* __restrict z = normalised.data();
   for (Index r = 0; r < rows; ++r) {
     T* __restrict row = y + r * y_stride;
-    const T inverse = normalise(x + r * x_stride, width, eps, z);
-    centre(v + r * x_stride, width, row);
+    const T inverse = normalise(x + r * x_stride, width, norm, z);
+    centre(norm.map, v + r * x_stride, width, row);
     // gain / sigma ((v - mean(v)) - z mean(z (v - mean(v))))
     const T along = dot<T>(z, row, width) / static_cast<T>(width);
     for (Index j = 0; j < width; ++j) row[j] = gain[j] * inverse * (row[j] - z[j] * along);
@@ -151,13 +165,14 @@ namespace {
 
 /// The adjoint for rows in registers; adds to the gradients' sums.
 template <class T, Index registers>
-void adjoint_in_registers(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, double eps,
-                          const T* gain, double scale, const double* base, double* x_bar,
-                          RowRegisters<T, registers>& gain_sum, RowRegisters<T, registers>& bias_sum) {
+void adjoint_in_registers(const double* x, Index x_stride, const T* w, Index w_stride, Index rows,
+                          const NormSettings& norm, const T* gain, double scale, const double* base,
+                          double* x_bar, RowRegisters<T, registers>& gain_sum,
+                          RowRegisters<T, registers>& bias_sum) {
   constexpr auto n = static_cast<T>(registers * simd::lanes<T>);
   RowRegisters<T, registers> z, weighted;
   for (Index r = 0; r < rows; ++r) {
-    const T inverse = z.normalise(x + r * x_stride, eps);
+    const T inverse = z.normalise(x + r * x_stride, norm);
     // g = gain w
     for (Index k = 0; k < registers; ++k) {
       const Index j = k * simd::lanes<T>;
@@ -167,7 +182,8 @@ void adjoint_in_registers(const double* x, Index x_stride, const T* w, Index w_s
       bias_sum.part[k] += bar;
     }
     // x_bar = base + scale (g - mean(g) - z mean(z g)) / sigma
-    const T mean = weighted.sum() / n, along = z.dot(weighted) / n;
+    const T mean = norm.map == NormMap::layer ? weighted.sum() / n : T(0);
+    const T along = z.dot(weighted) / n;
     for (Index k = 0; k < registers; ++k) {
       const Index at = r * x_stride + k * simd::lanes<T>;
       simd::store_sum<T>(scale, inverse * (weighted.part[k] - mean - z.part[k] * along), base + at,
@@ -181,13 +197,13 @@ void adjoint_in_registers(const double* x, Index x_stride, const T* w, Index w_s
 // Several passes over a few rows, as in layer_norm; the gradients are summed in T over one call.
 template <class T>
 void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_stride, Index rows, Index width,
-                        double eps, const T* gain, double scale, const double* base, double* x_bar,
-                        double* gain_bar, double* bias_bar) {
+                        const NormSettings& norm, const T* gain, double scale, const double* base,
+                        double* x_bar, double* gain_bar, double* bias_bar) {
   constexpr Index group = 8;
   const Index n = width;
   const bool done = in_registers<T>(n, [&](auto registers) {
     RowRegisters<T, registers()> gain_sum{}, bias_sum{};
-    adjoint_in_registers(x, x_stride, w, w_stride, rows, eps, gain, scale, base, x_bar, gain_sum, bias_sum);
+    adjoint_in_registers(x, x_stride, w, w_stride, rows, norm, gain, scale, base, x_bar, gain_sum, bias_sum);
     const auto add = [&](const auto& sums, double* bar) {
       if (bar == nullptr) return;
       for (Index k = 0; k < registers(); ++k) {
@@ -210,8 +226,8 @@ void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_str
   for (Index first = 0; first < rows; first += group) {
     const Index size = std::min(group, rows - first);
     for (Index r = 0; r < size; ++r) round_to(x + (first + r) * x_stride, n, all_z + r * n);
-    for (Index r = 0; r < size; ++r) subtract_mean(n, all_z + r * n);
-    for (Index r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n, eps);
+    for (Index r = 0; r < size; ++r) subtract_mean(norm.map, n, all_z + r * n);
+    for (Index r = 0; r < size; ++r) inverse[r] = inverse_deviation(all_z + r * n, n, norm.eps);
     // z, g = gain w, and the rows' shares of the gradients
     for (Index r = 0; r < size; ++r) {
       const T* __restrict row = w + (first + r) * w_stride;
@@ -226,7 +242,7 @@ void layer_norm_adjoint(const double* x, Index x_stride, const T* w, Index w_str
       }
     }
     for (Index r = 0; r < size; ++r) {
-      mean[r] = sum<T>(all_weighted + r * n, n) / static_cast<T>(n);
+      mean[r] = centre_of(norm.map, sum<T>(all_weighted + r * n, n), n);
       along[r] = dot<T>(all_z + r * n, all_weighted + r * n, n) / static_cast<T>(n);
     }
     // x_bar = base + scale (g - mean(g) - z mean(z g)) / sigma
@@ -248,47 +264,48 @@ namespace {
 /// A row and its direction: z, z_dot, 1 / sigma, and mean(z e).
 template <class T>
 struct NormalisedRow {
-  NormalisedRow(Index width, double epsilon) : z(width), z_dot(width), eps(static_cast<T>(epsilon)) {}
+  NormalisedRow(Index width, const NormSettings& settings) : z(width), z_dot(width), norm(settings) {}
 
   void set(const double* x, const double* x_dot) {
     const Index n = std::ssize(z);
-    centre(x, n, z.data());
-    centre(x_dot, n, z_dot.data());
-    inverse = T(1) / std::sqrt(dot(z.data(), z.data(), n) / static_cast<T>(n) + eps);
-    for (Index j = 0; j < n; ++j) z[j] *= inverse;
+    inverse = normalise(x, n, norm, z.data());
+    centre(norm.map, x_dot, n, z_dot.data());
     for (Index j = 0; j < n; ++j) z_dot[j] *= inverse;  // e
     along = dot(z.data(), z_dot.data(), n) / static_cast<T>(n);
     for (Index j = 0; j < n; ++j) z_dot[j] -= z[j] * along;  // e - z mean(z e)
   }
 
   std::vector<T> z, z_dot;
-  T eps, inverse = 0, along = 0;
+  NormSettings norm;
+  T inverse = 0, along = 0;
 };
 
 }  // namespace
 
 template <class T>
 void layer_norm_full_tangent(const double* x, const double* x_dot, Index x_stride, Index rows, Index width,
-                             double eps, const T* gain, const T* gain_dot, const T* bias_dot, T* y_dot,
-                             Index y_stride) {
-  NormalisedRow<T> row(width, eps);
+                             const NormSettings& norm, const T* gain, const T* gain_dot, const T* bias_dot,
+                             T* y_dot, Index y_stride) {
+  NormalisedRow<T> row(width, norm);
   for (Index r = 0; r < rows; ++r) {
     row.set(x + r * x_stride, x_dot + r * x_stride);
     const T* __restrict z = row.z.data();
     const T* __restrict z_dot = row.z_dot.data();
     T* __restrict to = y_dot + r * y_stride;
     // y_dot = gain_dot z + gain z_dot + bias_dot
-    for (Index j = 0; j < width; ++j) to[j] = gain_dot[j] * z[j] + gain[j] * z_dot[j] + bias_dot[j];
+    for (Index j = 0; j < width; ++j)
+      to[j] = gain_dot[j] * z[j] + gain[j] * z_dot[j] + (bias_dot != nullptr ? bias_dot[j] : T(0));
   }
 }
 
 template <class T>
 void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_stride, const T* w,
-                                const T* w_dot, Index w_stride, Index rows, Index width, double eps,
-                                const T* gain, const T* gain_dot, double scale, const double* base,
-                                double* x_bar_dot, double* gain_bar_dot, double* bias_bar_dot) {
+                                const T* w_dot, Index w_stride, Index rows, Index width,
+                                const NormSettings& norm, const T* gain, const T* gain_dot, double scale,
+                                const double* base, double* x_bar_dot, double* gain_bar_dot,
+                                double* bias_bar_dot) {
   const Index n = width;
-  NormalisedRow<T> row(n, eps);
+  NormalisedRow<T> row(n, norm);
   std::vector<T> sums(4 * n, T(0));
   T* __restrict g = sums.data();
   T* __restrict g_dot = g + n;
@@ -308,7 +325,8 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_st
       g_dot[j] = gain[j] * from_dot[j] + gain_dot[j] * from[j];
     }
     const T count = static_cast<T>(n);
-    const T mean = sum(g, n) / count, mean_dot = sum(g_dot, n) / count, along = dot(z, g, n) / count;
+    const T mean = centre_of(norm.map, sum(g, n), n), mean_dot = centre_of(norm.map, sum(g_dot, n), n);
+    const T along = dot(z, g, n) / count;
     const T along_dot = dot(z_dot, g, n) / count + dot(z, g_dot, n) / count;
     // x_bar = (g - mean(g) - z mean(z g)) / sigma varies through g and z, and through 1 / sigma, with
     // (1 / sigma)_dot = -mean(z e) / sigma.
@@ -321,28 +339,29 @@ void layer_norm_adjoint_tangent(const double* x, const double* x_dot, Index x_st
   if (bias_bar_dot != nullptr) simd::set_sum(scale, bias_sum, n, bias_bar_dot, bias_bar_dot);
 }
 
-template void layer_norm(const double*, Index, Index, Index, double, const float*, const float*, float*,
-                         Index);
-template void layer_norm(const double*, Index, Index, Index, double, const double*, const double*, double*,
-                         Index);
-template void layer_norm_tangent(const double*, const double*, Index, Index, Index, double, const float*,
-                                 float*, Index);
-template void layer_norm_tangent(const double*, const double*, Index, Index, Index, double, const double*,
-                                 double*, Index);
-template void layer_norm_adjoint(const double*, Index, const float*, Index, Index, Index, double,
+template void layer_norm(const double*, Index, Index, Index, const NormSettings&, const float*, const float*,
+                         float*, Index);
+template void layer_norm(const double*, Index, Index, Index, const NormSettings&, const double*,
+                         const double*, double*, Index);
+template void layer_norm_tangent(const double*, const double*, Index, Index, Index, const NormSettings&,
+                                 const float*, float*, Index);
+template void layer_norm_tangent(const double*, const double*, Index, Index, Index, const NormSettings&,
+                                 const double*, double*, Index);
+template void layer_norm_adjoint(const double*, Index, const float*, Index, Index, Index, const NormSettings&,
                                  const float*, double, const double*, double*, double*, double*);
-template void layer_norm_adjoint(const double*, Index, const double*, Index, Index, Index, double,
-                                 const double*, double, const double*, double*, double*, double*);
-template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, double, const float*,
-                                      const float*, const float*, float*, Index);
-template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, double,
+template void layer_norm_adjoint(const double*, Index, const double*, Index, Index, Index,
+                                 const NormSettings&, const double*, double, const double*, double*, double*,
+                                 double*);
+template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, const NormSettings&,
+                                      const float*, const float*, const float*, float*, Index);
+template void layer_norm_full_tangent(const double*, const double*, Index, Index, Index, const NormSettings&,
                                       const double*, const double*, const double*, double*, Index);
 template void layer_norm_adjoint_tangent(const double*, const double*, Index, const float*, const float*,
-                                         Index, Index, Index, double, const float*, const float*, double,
-                                         const double*, double*, double*, double*);
+                                         Index, Index, Index, const NormSettings&, const float*, const float*,
+                                         double, const double*, double*, double*, double*);
 template void layer_norm_adjoint_tangent(const double*, const double*, Index, const double*, const double*,
-                                         Index, Index, Index, double, const double*, const double*, double,
-                                         const double*, double*, double*, double*);
+                                         Index, Index, Index, const NormSettings&, const double*,
+                                         const double*, double, const double*, double*, double*, double*);
 
 namespace {
 

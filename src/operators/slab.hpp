@@ -57,30 +57,39 @@ struct SlabContext {
 template <class P>
 using Coefficient = std::conditional_t<std::is_const_v<P>, const double, double>;
 
-/// Weights of attention, A_s(u) = W_O concat_heads(k W_V N(u)) + b_O, times alpha.
+/// Weights of attention, A_s(u) = W_O concat_heads(k W_V N(u)) + b_O, times alpha, with H heads of c channels
+/// and G groups of keys and values. Arrays that the model does not have are null, biases for example.
 template <class P>
 struct AttentionWeights {
-  P* gain = nullptr;   ///< LayerNorm gain [d]; for norm = post the norm that follows the sub-layer
-  P* bias = nullptr;   ///< LayerNorm bias [d]
-  P* w_qkv = nullptr;  ///< W_Q, W_K, W_V stacked [3d][d]
-  P* b_qkv = nullptr;  ///< [3d]
-  P* w_o = nullptr;    ///< [d][d]
-  P* b_o = nullptr;    ///< [d]
+  P* gain = nullptr;    ///< gain of N [d], null: no N; for norm = post the norm that follows the sub-layer
+  P* bias = nullptr;    ///< bias of N [d]
+  P* w_qkv = nullptr;   ///< W_Q, W_K, W_V stacked [(H + 2 G) c][d]
+  P* b_qkv = nullptr;   ///< [(H + 2 G) c]
+  P* w_o = nullptr;     ///< [d][H c]
+  P* b_o = nullptr;     ///< [d]
+  P* q_gain = nullptr;  ///< gain of the RMSNorm of each head's queries [c]
+  P* k_gain = nullptr;  ///< the same of keys [c]
   Coefficient<P>* alpha = nullptr;  ///< [1]
-  double eps = layer_norm_eps;      ///< eps of the LayerNorm
+  NormSettings norm = {};           ///< map and eps of all these norms (queries and keys: eps alone)
+  // Of the layer, but no weights:
+  const double* theta = nullptr;  ///< angles per token of the rotary positions [rotary channels / 2]
+  int window = 0;  ///< how far a token hears (operators/attention/attention.hpp); 0: all tokens
 };
 
-/// Weights of the reaction, R_s(u) = W_2 g(W_1 N(u) + b_1) + b_2, times rho.
+/// Weights of the reaction, R_s(u) = W_2 g(W_1 N(u) + b_1) + b_2, or gated
+/// W_2 (g(W_G N(u) + b_G) . (W_1 N(u) + b_1)) + b_2, times rho. Arrays that the model does not have are null.
 template <class P>
 struct ReactionWeights {
-  P* gain = nullptr;              ///< LayerNorm gain [d]
-  P* bias = nullptr;              ///< LayerNorm bias [d]
+  P* gain = nullptr;              ///< gain of N [d]
+  P* bias = nullptr;              ///< bias of N [d]
+  P* w_g = nullptr;               ///< [f][d]
+  P* b_g = nullptr;               ///< [f]
   P* w_1 = nullptr;               ///< [f][d]
   P* b_1 = nullptr;               ///< [f]
   P* w_2 = nullptr;               ///< [d][f]
   P* b_2 = nullptr;               ///< [d]
   Coefficient<P>* rho = nullptr;  ///< [1]
-  double eps = layer_norm_eps;    ///< eps of the LayerNorm
+  NormSettings norm = {};         ///< map and eps of N
 };
 
 /// Coefficient of token diffusion: kappa >= 0, one value or one per channel, in token spacings squared per

@@ -66,7 +66,7 @@ LayerHeads ModelHeads::of_sample(int sample) const {
   // x: the input of attention, E of docs/model.md, 10.1, behind LayerNorm for `pre`
   Matrix x = state;
   if (probe_.spec().norm == Norm::pre)
-    layer_norm(Matrix(state).data(), d, n, d, w.eps, w.gain, w.bias, x.data(), d);
+    layer_norm(Matrix(state).data(), d, n, d, w.norm, w.gain, w.bias, x.data(), d);
   // [Q, K, V] = x W^T + b, n x 3 d: columns are [Q, K or V][head][channel of the head].
   Matrix qkv = x * ConstMatrix(w.w_qkv, 3 * d, d).transpose();
   qkv.rowwise() += ConstVector(w.b_qkv, 3 * d);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -84,14 +85,18 @@ class WordTask final : public Task {
   /// group of targets after the other.
   template <class Visit>
   Evaluation guess(Tape& tape, Visit&& visit) const;
-  /// The word matrix W and the bias b among the values of `p`, which are parameters or a direction of them.
+  /// The word matrix W among the values of `p`, which are parameters or a direction of them.
   ConstRows matrix_of(const ParameterVector& p) const;
-  Eigen::Map<const Eigen::RowVectorXd> bias_of(const ParameterVector& p) const;
+  /// z += the bias among the values of `p`, or among those of a direction; nothing without a bias.
+  void add_bias(const ParameterVector& p, Matrix& z) const;
+  /// The gradient of the bias += the sum of the rows of z_bar.
+  void add_to_bias(const Matrix& z_bar, std::span<double> gradient) const;
 
   const Parameters& parameters_;
   const SlabContext& context_;
   Loss loss_;
-  Index matrix_, bias_;  // offsets of W and b
+  Index matrix_;               // offset of W
+  std::optional<Index> bias_;  // offset of b
   RowStack stack_;
 };
 
@@ -107,7 +112,7 @@ WordTask::WordTask(const Parameters& parameters, const SlabContext& context, con
   if (loss.kind != LossKind::cross_entropy)
     throw BadInput("train.loss: words are trained with cross_entropy");
   matrix_ = parameters.layout.at(matrix_path(spec)).offset;
-  bias_ = parameters.layout.at("word_head/b").offset;
+  if (spec.word_head.bias) bias_ = parameters.layout.at("word_head/b").offset;
 }
 
 std::unique_ptr<TaskTape> WordTask::make_tape() const {
@@ -143,8 +148,12 @@ ConstRows WordTask::matrix_of(const ParameterVector& p) const {
   return {p.values.data() + matrix_, parameters_.spec.vocabulary, parameters_.spec.width};
 }
 
-Eigen::Map<const Eigen::RowVectorXd> WordTask::bias_of(const ParameterVector& p) const {
-  return {p.values.data() + bias_, parameters_.spec.vocabulary};
+void WordTask::add_bias(const ParameterVector& p, Matrix& z) const {
+  if (bias_) z.rowwise() += Eigen::Map<const Eigen::RowVectorXd>(p.values.data() + *bias_, z.cols());
+}
+
+void WordTask::add_to_bias(const Matrix& z_bar, std::span<double> gradient) const {
+  if (bias_) simd::add_rows(z_bar.data(), z_bar.rows(), z_bar.cols(), gradient.data() + *bias_);
 }
 
 void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
@@ -198,7 +207,7 @@ Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
     const ConstRows g(tape.g.data() + first * context_.width, count, context_.width);
     // z = g W^T + b
     z.noalias() = g * matrix_of(parameters_).transpose();
-    z.rowwise() += bias_of(parameters_);
+    add_bias(parameters_, z);
     for (Eigen::Index k = 0; k < count; ++k) {
       const auto& target = tape.targets[first + k];
       const auto value = value_of(z.row(k).data(), words, target.word, loss_.smoothing);
@@ -234,7 +243,7 @@ Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar
     // z_bar = weight (p - q):  g_bar = z_bar W,  W_bar += z_bar^T g,  b_bar += sum of the rows of z_bar
     Rows(g_bar.data() + first * d, g.rows(), d).noalias() = z * matrix_of(parameters_);
     weights_bar.noalias() += z.transpose() * g;
-    simd::add_rows(z.data(), g.rows(), words, gradient.data() + bias_);
+    add_to_bias(z, gradient);
   });
   std::vector<double> x_bar(g_bar.size());
   if (keep_for == KeepFor::products)
@@ -264,10 +273,10 @@ void WordTask::product(Curvature part, const Batch&, const ParameterVector& dire
   in_groups(tape, [&](Eigen::Index first, Eigen::Index count) {
     const ConstRows g(tape.g.data() + first * d, count, d), g_dot(tape.g_dot.data() + first * d, count, d);
     z.noalias() = g * weights.transpose();
-    z.rowwise() += bias_of(parameters_);
+    add_bias(parameters_, z);
     z_dot.noalias() = g_dot * weights.transpose();
     z_dot.noalias() += g * weights_dot.transpose();
-    z_dot.rowwise() += bias_of(direction);
+    add_bias(direction, z_dot);
     for (Eigen::Index k = 0; k < count; ++k) {
       const auto& target = tape.targets[first + k];
       double *const p = z.row(k).data(), *const along = z_dot.row(k).data();
@@ -280,7 +289,7 @@ void WordTask::product(Curvature part, const Batch&, const ParameterVector& dire
     Rows g_bar(g_bar_dot.data() + first * d, count, d);
     g_bar.noalias() = z_dot * weights;
     weights_bar_dot.noalias() += z_dot.transpose() * g;
-    simd::add_rows(z_dot.data(), count, count_of, product.data() + bias_);
+    add_to_bias(z_dot, product);
     if (part == Curvature::gauss_newton) return;
     g_bar.noalias() += z * weights_dot;
     weights_bar_dot.noalias() += z.transpose() * g_dot;

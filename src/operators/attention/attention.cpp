@@ -424,10 +424,10 @@ void Forwards<T>::push_input(Point at) {
     chunk.for_samples([&](Index from, Index to) {
       const double *const u = at.u + from, *const u_dot = at.u_dot + from;
       if (theta_dot == nullptr)
-        layer_norm_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.eps, theta.gain,
+        layer_norm_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.norm, theta.gain,
                            dot.x.data() + to, width);
       else
-        layer_norm_full_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.eps, theta.gain,
+        layer_norm_full_tangent(u, u_dot, chunk.context.row(), chunk.tokens, width, theta.norm, theta.gain,
                                 theta_dot->gain, theta_dot->bias, dot.x.data() + to, width);
     });
   }
@@ -693,7 +693,7 @@ void Backwards<T>::pull_input(const double* u, Sum u_bar) {
   if (!chunk.settings.layer_norm) return chunk.scatter(bar.x.data(), nullptr, 1.0, u_bar.base, u_bar.out);
   chunk.for_samples([&](Index at, Index from) {
     layer_norm_adjoint(u + at, chunk.context.row(), bar.x.data() + from, width, chunk.tokens, width,
-                       theta.eps, theta.gain, 1.0, u_bar.base + at, u_bar.out + at,
+                       theta.norm, theta.gain, 1.0, u_bar.base + at, u_bar.out + at,
                        gradient != nullptr ? gradient->attention.gain : nullptr,
                        gradient != nullptr ? gradient->attention.bias : nullptr);
   });
@@ -852,7 +852,7 @@ void BackwardsAlong<T>::pull_input(Point at, Sum u_bar_dot) {
     return chunk.scatter(bar_dot.x.data(), nullptr, 1.0, u_bar_dot.base, u_bar_dot.out);
   chunk.for_samples([&](Index row, Index from) {
     layer_norm_adjoint_tangent(at.u + row, at.u_dot + row, chunk.context.row(), bar.x.data() + from,
-                               bar_dot.x.data() + from, width, chunk.tokens, width, theta.eps, theta.gain,
+                               bar_dot.x.data() + from, width, chunk.tokens, width, theta.norm, theta.gain,
                                theta_dot.gain, 1.0, u_bar_dot.base + row, u_bar_dot.out + row, to.gain,
                                to.bias);
   });

@@ -33,13 +33,33 @@ enum class Kernel { dot, l2 };
 /// The weights k(x, y) made from the logits.
 enum class Normalisation { softmax, sinkhorn, linear };
 
+/// The pairs of channels that rotary positions turn: (j, j + r/2), or (2j, 2j + 1).
+enum class RotaryLayout { none, half, interleaved };
+
+/// Rotary positions (Su et al. 2021): queries and keys of token x are turned by the angles x theta_j and
+/// multiplied by m. The theta_j are AttentionWeights::theta.
+struct Rotary {
+  RotaryLayout layout = RotaryLayout::none;
+  int channels = 0;  ///< r, the first channels of each head, even; the others stay as they are
+  double scale = 1;  ///< m
+};
+
 /// The keys attention.*.
 struct AttentionSettings {
-  int heads = 1;  ///< divides the width
+  int heads = 1;         ///< H
+  int groups = 0;        ///< G, groups of keys and values, divides H; 0: one for each head
+  int head_width = 0;    ///< c, channels of a head; 0: width / H
+  bool qk_norm = false;  ///< RMSNorm of each head's queries and keys
+  Rotary rotary = {};
   Kernel kernel = Kernel::dot;
   Normalisation normalisation = Normalisation::softmax;
   int sinkhorn_iterations = 1;  ///< >= 1
-  bool layer_norm = true;       ///< N is LayerNorm; false: the identity
+  bool layer_norm = true;       ///< there is a norm N; false: the identity
+
+  /// G
+  int key_groups() const { return groups > 0 ? groups : heads; }
+  /// c, in a model of this width.
+  int channels(int width) const { return head_width > 0 ? head_width : width / heads; }
 };
 
 /// The slab term alpha A[u] in the arithmetic T. Collective over the token line.

@@ -117,7 +117,7 @@ void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, cons
   // x = N(u) for the norm pre, else u itself, rounded to T
   if (!settings.layer_norm) return gather(u, 1.0, y);
   for_samples([&](Index from, Index to) {
-    layer_norm(u + from, context.row(), tokens, width, weights.eps, weights.gain, weights.bias, y + to,
+    layer_norm(u + from, context.row(), tokens, width, weights.norm, weights.gain, weights.bias, y + to,
                width);
   });
 }

@@ -1,6 +1,7 @@
 #include "operators/reaction/reaction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "operators/kernels/product.hpp"
@@ -133,6 +134,16 @@ void activate(Activation activation, const T* bias, T* x, T* slope, T* curvature
     case Activation::gelu_tanh:
       return curvature != nullptr ? gelu_tanh_curvature(x, slope, curvature, count, bias)
                                   : gelu_tanh(x, slope, count, bias);
+    case Activation::silu:
+      for (Index i = 0; i < count; ++i) {
+        // sigma(z) = 1 / (1 + e^-z), g = z sigma, g' = sigma (1 + z (1 - sigma)),
+        // g'' = sigma (1 - sigma) (2 + z (1 - 2 sigma))
+        const T z = x[i] + bias[i], sigma = T(1) / (T(1) + std::exp(-z));
+        x[i] = z * sigma;
+        if (slope != nullptr) slope[i] = sigma * (1 + z * (1 - sigma));
+        if (curvature != nullptr) curvature[i] = sigma * (1 - sigma) * (2 + z * (1 - 2 * sigma));
+      }
+      return;
     case Activation::relu:
       for (Index i = 0; i < count; ++i) x[i] += bias[i];
       if (slope != nullptr) {
@@ -210,7 +221,7 @@ template <class T>
 void Reaction<T>::compute_hidden(const ReactionWeights<const T>& theta, const double* u, Index rows,
                                  const Hidden& hidden) {
   if (settings_.layer_norm)
-    layer_norm(u, width_, rows, width_, theta.eps, theta.gain, theta.bias, hidden.normal, width_);
+    layer_norm(u, width_, rows, width_, theta.norm, theta.gain, theta.bias, hidden.normal, width_);
   else
     round_to(u, rows * width_, hidden.normal);
   w_1_.apply(rows, hidden.normal, hidden.value);
@@ -289,7 +300,7 @@ void Reaction<T>::push_state(const ReactionWeights<const T>& theta, Point at, Su
     const Index at_row = first * width_;
     const Hidden known = known_hidden(theta, at.u, first, rows, tape, scratch);
     if (settings_.layer_norm)
-      layer_norm_tangent(at.u + at_row, at.u_dot + at_row, width_, rows, width_, theta.eps, theta.gain,
+      layer_norm_tangent(at.u + at_row, at.u_dot + at_row, width_, rows, width_, theta.norm, theta.gain,
                          normal_dot, width_);
     else
       round_to(at.u_dot + at_row, rows * width_, normal_dot);
@@ -324,7 +335,7 @@ void Reaction<T>::push_all(const ReactionWeights<const T>& theta, const Reaction
     T* const normal_dot = keep != nullptr ? keep->normal_dot + at_row : own_normal_dot;
     T* const z_dot = keep != nullptr ? keep->z_dot + first * hidden_ : own_z_dot;
     if (settings_.layer_norm)
-      layer_norm_full_tangent(at.u + at_row, at.u_dot + at_row, width_, rows, width_, theta.eps, theta.gain,
+      layer_norm_full_tangent(at.u + at_row, at.u_dot + at_row, width_, rows, width_, theta.norm, theta.gain,
                               theta_dot.gain, theta_dot.bias, normal_dot, width_);
     else
       round_to(at.u_dot + at_row, rows * width_, normal_dot);
@@ -388,7 +399,7 @@ void Reaction<T>::pull(const LayerWeights<const T>& weights, const double* u, co
     w_1_.apply_transpose(rows, z_bar, InsertMode::insert, normal_bar);
     if (keep != nullptr) scaled(*theta.rho, normal_bar, rows * width_, keep->normal_bar + at);
     if (settings_.layer_norm) {
-      layer_norm_adjoint(u + at, width_, normal_bar, width_, rows, width_, theta.eps, theta.gain, factor,
+      layer_norm_adjoint(u + at, width_, normal_bar, width_, rows, width_, theta.norm, theta.gain, factor,
                          u_bar.base + at, u_bar.out + at, bar != nullptr ? bar->gain : nullptr,
                          bar != nullptr ? bar->bias : nullptr);
     } else {
@@ -488,7 +499,7 @@ void Reaction<T>::pull_along(const LayerWeights<const T>& weights, const LayerWe
     set_product(normal_sum, hidden(varied.z_bar), row_major(theta_dot.w_1, hidden_, width_), InsertMode::add);
     if (settings_.layer_norm)
       layer_norm_adjoint_tangent(at.u + at_row, at.u_dot + at_row, width_, kept.normal_bar + at_row,
-                                 normal_bar_dot, width_, rows, width_, theta.eps, theta.gain, theta_dot.gain,
+                                 normal_bar_dot, width_, rows, width_, theta.norm, theta.gain, theta_dot.gain,
                                  u_bar_dot.scale, u_bar_dot.base + at_row, u_bar_dot.out + at_row, bar.gain,
                                  bar.bias);
     else

@@ -17,14 +17,15 @@
 
 namespace fluxformer {
 
-/// The function g.
-enum class Activation { gelu_erf, gelu_tanh, relu };
+/// The function g; silu(z) = z / (1 + e^-z).
+enum class Activation { gelu_erf, gelu_tanh, relu, silu };
 
 /// The network of one sub-layer.
 struct ReactionSettings {
   int hidden = 1;  ///< f
   Activation activation = Activation::gelu_erf;
-  bool layer_norm = true;   ///< N is LayerNorm; false: the identity
+  bool gated = false;
+  bool layer_norm = true;   ///< there is a norm N; false: the identity
   bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
 };
 
