@@ -70,9 +70,13 @@ void declare_depth(Options& options) {
                   "reaction before and after attention",
                   {.choices = {"sequential", "parallel", "macaron"}, .role = Role::model});
   options.declare("depth.norm", "pre",
-                  "normalisation: LayerNorm before each sub-layer, LayerNorm after it, projection to the "
+                  "normalisation: a norm before each sub-layer, a norm after it, projection to the "
                   "unit sphere after it, or none",
                   {.choices = {"pre", "post", "sphere", "none"}, .role = Role::model});
+  options.declare(
+      "depth.norm_map", "layer",
+      "the norm: LayerNorm, or RMSNorm, which divides by the root mean square and subtracts no mean",
+      {.choices = {"layer", "rms"}, .when = When{"depth.norm", {"pre", "post"}}, .role = Role::model});
   options.declare("depth.residual", true,
                   "each sub-layer adds to the state; false: it replaces the state (an ablation)",
                   {.role = Role::model});
@@ -90,8 +94,18 @@ void declare_depth(Options& options) {
 }
 
 void declare_attention_term(Options& options) {
-  options.declare("attention.heads", 4L, "attention heads; must divide model.width",
+  options.declare("attention.heads", 4L,
+                  "attention heads; must divide model.width unless attention.head_width is given",
                   {.minimum = 1, .role = Role::model});
+  options.declare("attention.groups", 0L,
+                  "groups of keys and values, each of which serves as many heads as every other; must divide "
+                  "attention.heads; 0: one for each head",
+                  {.minimum = 0, .role = Role::model});
+  options.declare("attention.head_width", 0L, "channels of a head; 0: model.width divided by attention.heads",
+                  {.unit = "channels", .minimum = 0, .role = Role::model});
+  options.declare("attention.qk_norm", false,
+                  "RMSNorm of the queries and keys of each head, with gains that all heads of a layer share",
+                  {.role = Role::model});
   options.declare("attention.kernel", "dot",
                   "attention kernel: scaled dot product of query and key, or a Gaussian of their distance",
                   {.choices = {"dot", "l2"}, .role = Role::model});
@@ -102,6 +116,25 @@ void declare_attention_term(Options& options) {
   options.declare("attention.iterations", 20L,
                   "sinkhorn: number of half-steps; odd ones normalise rows, even ones columns",
                   {.minimum = 1, .when = When{"attention.normalisation", "sinkhorn"}, .role = Role::model});
+  options.declare(
+      "attention.rotary", "none",
+      "rotary positions: queries and keys are turned by angles that grow with the position of their "
+      "token; half turns channel j with j + r/2, interleaved 2j with 2j + 1 of the first r",
+      {.choices = {"none", "half", "interleaved"}, .role = Role::model});
+  options.declare("attention.rotary_share", 1.0,
+                  "share of the channels of a head that are turned (r, an even number)",
+                  {.minimum = 0,
+                   .maximum = 1,
+                   .when = When{"attention.rotary", {"half", "interleaved"}},
+                   .role = Role::model});
+  options.declare(
+      "attention.rotary_base", 10000.0, "base of the angles: pair j turns by base^(-2j/r) for each token",
+      {.minimum = 1, .when = When{"attention.rotary", {"half", "interleaved"}}, .role = Role::model});
+  options.declare(
+      "attention.window", 0L,
+      "how far attention hears: itself and the tokens before it, so many together, with attention.causal; "
+      "otherwise so many on each side; 0: all tokens",
+      {.unit = "tokens", .minimum = 0, .role = Role::model});
   options.declare("attention.causal", false, "causal mask: a token attends only to itself and earlier tokens",
                   {.role = Role::model});
 }
@@ -116,7 +149,18 @@ void declare_model_sizes(Options& options) {
   options.declare("model.ffn", 256L, "hidden width of the feed-forward network",
                   {.unit = "channels", .minimum = 1, .role = Role::model});
   options.declare("model.activation", "gelu_erf", "activation of the feed-forward network",
-                  {.choices = {"gelu_erf", "gelu_tanh", "relu"}, .role = Role::model});
+                  {.choices = {"gelu_erf", "gelu_tanh", "relu", "silu"}, .role = Role::model});
+  options.declare("model.gated", false,
+                  "the activation multiplies a second linear map of its input (silu: SwiGLU; gelu: GeGLU)",
+                  {.role = Role::model});
+  options.declare(
+      "model.biases", "all",
+      "linear maps of a layer that have biases: all, those of queries, keys and values, all of attention, "
+      "those of the feed-forward network, or none (and none of norms)",
+      {.choices = {"all", "qkv", "attention", "reaction", "none"}, .role = Role::model});
+  options.declare("model.positions", "learned",
+                  "learned positions, a vector for each token that is added to its embedding, or none",
+                  {.choices = {"learned", "none"}, .role = Role::model});
   options.declare("model.knots", 0L, "number K of depth knots of linear weights; 0: one per layer",
                   {.minimum = 0, .role = Role::model});
   options.declare("model.kappa", "scalar", "token diffusion: one kappa for all channels, or one per channel",
@@ -163,6 +207,24 @@ E choice(const Settings& settings, const char* key) {
   return from_word<E>(settings.word(key));
 }
 
+/// The angles of all layers: theta_j = base^(-2j/r).
+void set_rotary(const Settings& settings, ModelSpec& spec) {
+  auto& rotary = spec.attention.rotary;
+  rotary.layout = choice<RotaryLayout>(settings, "attention.rotary");
+  if (rotary.layout == RotaryLayout::none) return;
+  const double share = settings.real("attention.rotary_share"), base = settings.real("attention.rotary_base");
+  const int channels = spec.attention.channels(spec.width);
+  const double turned = share * channels;
+  rotary.channels = static_cast<int>(std::lround(turned));
+  if (std::abs(turned - rotary.channels) > 1e-9 * channels || rotary.channels % 2 != 0 ||
+      rotary.channels == 0)
+    throw BadInput("attention.rotary_share = " + value_text(share) + ": of " + std::to_string(channels) +
+                   " channels of a head these are " + value_text(turned) + "; it must be an even number");
+  for (int j = 0; 2 * j < rotary.channels; ++j)
+    spec.rotary.theta.push_back(std::pow(base, -2.0 * j / rotary.channels));
+  spec.rotary.table.assign(spec.layers, 0);
+}
+
 /// The model that the keys describe, without the sizes of its input.
 ModelSpec spec_of(const Settings& settings) {
   ModelSpec spec;
@@ -176,11 +238,20 @@ ModelSpec spec_of(const Settings& settings) {
   spec.width = settings.count("model.width");
   spec.ffn = settings.count("model.ffn");
   spec.attention.heads = settings.count("attention.heads");
+  spec.attention.groups = settings.count("attention.groups");
+  spec.attention.head_width = settings.count("attention.head_width");
+  spec.attention.qk_norm = settings.flag("attention.qk_norm");
+  set_rotary(settings, spec);
+  if (const int window = settings.count("attention.window"); window > 0)
+    spec.windows.assign(spec.layers, window);
   spec.attention.kernel = choice<Kernel>(settings, "attention.kernel");
   spec.attention.normalisation = choice<Normalisation>(settings, "attention.normalisation");
   spec.attention.sinkhorn_iterations = settings.count("attention.iterations");
   spec.activation = choice<Activation>(settings, "model.activation");
+  spec.gated = settings.flag("model.gated");
+  spec.biases = choice<Biases>(settings, "model.biases");
   spec.norm = choice<Norm>(settings, "depth.norm");
+  spec.norm_map = choice<NormMap>(settings, "depth.norm_map");
   spec.attention.layer_norm = spec.norm == Norm::pre;
   spec.residual = settings.flag("depth.residual");
   spec.causal = settings.flag("attention.causal");
@@ -191,13 +262,14 @@ ModelSpec spec_of(const Settings& settings) {
   return spec;
 }
 
-ModelSpec with_input(ModelSpec spec, const InputShape& input) {
+ModelSpec with_input(ModelSpec spec, const InputShape& input, bool positions) {
   spec.features = input.features;
   spec.vocabulary = input.vocabulary;
   spec.segments = input.segments;
-  spec.tokens = input.any() ? input.tokens : 0;
+  spec.tokens = input.any() && positions ? input.tokens : 0;
   spec.classes = input.classes;
-  spec.word_head = {.present = input.word_head, .own_matrix = input.own_word_matrix};
+  spec.word_head = {
+      .present = input.word_head, .own_matrix = input.own_word_matrix, .bias = spec.biases != Biases::none};
   spec.validate();
   return spec;
 }
@@ -264,6 +336,7 @@ ModelPlan model_plan(const Settings& settings) {
                  .alpha = coefficient("equation.alpha"),
                  .rho = coefficient("equation.rho"),
                  .seed = static_cast<std::uint64_t>(settings.integer("model.seed")),
+                 .positions = settings.word("model.positions") == "learned",
                  .standard = settings.word("model.initial") == "standard",
                  .beta = settings.real("model.beta"),
                  .value = settings.real("model.value"),
@@ -278,7 +351,7 @@ ModelPlan model_plan(const Settings& settings) {
 Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
                            const ShareOf& share_of) {
   if (!plan.file.empty()) return read_parameters(plan, input, comm, share_of);
-  const auto spec = with_input(plan.spec, input);
+  const auto spec = with_input(plan.spec, input, plan.positions);
   const auto share = share_that_fits(
       comm, spec, share_of,
       "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) + ", " +
@@ -288,6 +361,11 @@ Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
     initialise_standard(parameters, plan.seed, plan.kappa.value, plan.alpha.value, plan.rho.value);
   } else {
     const double head_width = static_cast<double>(parameters.spec.width) / parameters.spec.attention.heads;
+    if (spec.query_width() != spec.width || spec.key_width() != spec.width)
+      throw BadInput(
+          "model.initial = identity: needs matrices of attention that are square, and so one group of keys "
+          "for "
+          "each head");
     initialise_scaled_identity(parameters, std::sqrt(plan.beta) * std::pow(head_width, 0.25), plan.value);
     override_coefficients(plan, parameters);
   }
@@ -302,10 +380,18 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
       {"model.width", long{spec.width}},
       {"model.ffn", long{spec.ffn}},
       {"model.activation", to_word(spec.activation)},
+      {"model.gated", spec.gated},
+      {"model.biases", to_word(spec.biases)},
       {"attention.heads", long{spec.attention.heads}},
+      {"attention.groups", long{spec.attention.groups}},
+      {"attention.head_width", long{spec.attention.head_width}},
+      {"attention.qk_norm", spec.attention.qk_norm},
+      {"attention.rotary", to_word(spec.attention.rotary.layout)},
+      {"attention.window", long{spec.window(1)}},
       {"attention.kernel", to_word(spec.attention.kernel)},
       {"attention.normalisation", to_word(spec.attention.normalisation)},
       {"depth.norm", to_word(spec.norm)},
+      {"depth.norm_map", to_word(spec.norm_map)},
       {"depth.order", to_word(spec.order)},
       {"depth.subflow", to_word(spec.subflow)},
       {"depth.halves", std::string(spec.own_halves ? "own" : "shared")},

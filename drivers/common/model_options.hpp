@@ -37,6 +37,7 @@ struct ModelPlan {
   ModelSpec spec;    ///< a new model, without the sizes of its input
   Coefficient kappa, alpha, rho;
   std::uint64_t seed = 1;
+  bool positions = true;       ///< a new model has learned positions
   bool standard = true;        ///< initial weights: random as usual; false: scaled identities
   double beta = 1, value = 1;  ///< identities: inverse temperature, and factor in W_V
   /// Keys of role `model` that were given, with their values: a model file must agree with them.

@@ -218,7 +218,14 @@ TermCase attention_case(TermCase c, const AttentionSettings& settings, Make make
         P* const w_o = matrices + 3 * d * d + 3 * d;
         auto* const b_qkv = matrices + 3 * d * d;
         auto* const alpha = coefficients + 4 * d * d + 6 * d;
-        weights.attention = {p, p + d, matrices, b_qkv, w_o, w_o + d * d, alpha, norm_eps};
+        weights.attention = {.gain = p,
+                             .bias = p + d,
+                             .w_qkv = matrices,
+                             .b_qkv = b_qkv,
+                             .w_o = w_o,
+                             .b_o = w_o + d * d,
+                             .alpha = alpha,
+                             .norm = {.eps = norm_eps}};
         return weights;
       },
       reference);
@@ -248,7 +255,14 @@ TermCase reaction_case(TermCase c, bool first_half, Make make, Reference referen
         LayerWeights<P> weights;
         P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
         (first_half ? weights.first_reaction : weights.reaction) = {
-            p, p + d, w_1, b_1, w_2, b_2, coefficients + 2 * d * f + 3 * d + f, norm_eps};
+            .gain = p,
+            .bias = p + d,
+            .w_1 = w_1,
+            .b_1 = b_1,
+            .w_2 = w_2,
+            .b_2 = b_2,
+            .rho = coefficients + 2 * d * f + 3 * d + f,
+            .norm = {.eps = norm_eps}};
         return weights;
       },
       reference);

@@ -21,7 +21,7 @@ Rows affine(const Rows& x, int in, const double* w, const double* b, int out) {
 /// q | k | v of every row of u, 3 * width numbers each.
 Rows projections(const WholeLine& line, const AttentionSettings& settings,
                  const AttentionWeights<const double>& weights, const Rows& u) {
-  const Rows x = settings.layer_norm ? layer_norm(u, line.width, weights.gain, weights.bias, weights.eps) : u;
+  const Rows x = settings.layer_norm ? layer_norm(u, line.width, weights.gain, weights.bias, weights.norm.eps) : u;
   return affine(x, line.width, weights.w_qkv, weights.b_qkv, 3 * line.width);
 }
 

@@ -39,6 +39,8 @@ double activate(Activation activation, double x) {
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case Activation::relu:
       return x > 0 ? x : 0;
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
   }
   return NAN;
 }
@@ -47,7 +49,7 @@ Rows feed_forward(const Rows& u, int width, const ReactionSettings& settings,
                   const ReactionWeights<const double>& weights) {
   const auto d = static_cast<std::size_t>(width);
   const auto f = static_cast<std::size_t>(settings.hidden);
-  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias, weights.eps) : u;
+  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias, weights.norm.eps) : u;
   Rows result(u.size());
   for (std::size_t row = 0; row < u.size(); row += d) {
     Rows hidden(f);

@@ -82,21 +82,36 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
   rho_.assign(rho.begin(), rho.end());
   for (const char* name : {"W_Q", "W_K", "W_V"})
     qkv_.insert(qkv_.end(), arrays_[name].begin(), arrays_[name].end());
-  for (const char* name : {"b_Q", "b_K", "b_V"})
-    b_qkv_.insert(b_qkv_.end(), arrays_[name].begin(), arrays_[name].end());
+  if (spec.qkv_have_biases())
+    for (const char* name : {"b_Q", "b_K", "b_V"})
+      b_qkv_.insert(b_qkv_.end(), arrays_[name].begin(), arrays_[name].end());
 
-  const auto array = [&](const std::string& name) { return std::as_const(arrays_.at(name)).data(); };
-  views_.attention = {array("norm1_gain"), array("norm1_bias"), qkv_.data(),   b_qkv_.data(),
-                      array("W_O"),        array("b_O"),        alpha_.data(), parameters.spec.norm_eps};
+  // Null for arrays that the model does not have.
+  const auto array = [&](const std::string& name) {
+    const auto found = arrays_.find(name);
+    return found != arrays_.end() ? std::as_const(found->second).data() : nullptr;
+  };
+  views_.attention = {.gain = array("norm1_gain"),
+                      .bias = array("norm1_bias"),
+                      .w_qkv = qkv_.data(),
+                      .b_qkv = b_qkv_.empty() ? nullptr : b_qkv_.data(),
+                      .w_o = array("W_O"),
+                      .b_o = array("b_O"),
+                      .q_gain = array("q_gain"),
+                      .k_gain = array("k_gain"),
+                      .alpha = alpha_.data(),
+                      .norm = spec.norm_settings()};
   const auto reaction = [&](const std::string& prefix, const std::string& norm) {
-    return ReactionWeights<const double>{array(prefix + norm + "_gain"),
-                                         array(prefix + norm + "_bias"),
-                                         array(prefix + "W_1"),
-                                         array(prefix + "b_1"),
-                                         array(prefix + "W_2"),
-                                         array(prefix + "b_2"),
-                                         rho_.data(),
-                                         parameters.spec.norm_eps};
+    return ReactionWeights<const double>{.gain = array(prefix + norm + "_gain"),
+                                         .bias = array(prefix + norm + "_bias"),
+                                         .w_g = array(prefix + "W_G"),
+                                         .b_g = array(prefix + "b_G"),
+                                         .w_1 = array(prefix + "W_1"),
+                                         .b_1 = array(prefix + "b_1"),
+                                         .w_2 = array(prefix + "W_2"),
+                                         .b_2 = array(prefix + "b_2"),
+                                         .rho = rho_.data(),
+                                         .norm = spec.norm_settings()};
   };
   views_.reaction = reaction("", "norm2");
   views_.first_reaction = spec.own_halves ? reaction("half_", "norm") : views_.reaction;

@@ -113,7 +113,7 @@ Slab attention(const Tokens& tokens, const AttentionSettings& settings, const We
     for (int x = 0; x < tokens.count(); ++x) {
       const Row row = row_of(tokens, u, x, s);
       qkv.push_back(affine(w.w_qkv, w.b_qkv, 3 * d,
-                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.eps) : row));
+                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row));
     }
     for (int head = 0; head < settings.heads; ++head) {
       std::vector<Row> k(n, Row(n, 0.0));
@@ -153,7 +153,7 @@ Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weig
     for (int s = 0; s < tokens.samples; ++s) {
       const Row row = row_of(tokens, u, x, s);
       Row hidden = affine(w.w_1, w.b_1, settings.hidden,
-                          settings.layer_norm ? normalised(row, w.gain, w.bias, w.eps) : row);
+                          settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row);
       for (double& value : hidden) value = activation(settings.activation, value);
       const Row result = affine(w.w_2, w.b_2, tokens.width, hidden);
       for (int c = 0; c < tokens.width; ++c)

@@ -176,7 +176,7 @@ std::string output_of(int layer) {
 
 /// Channels of a head.
 Index head_channels(const ModelSpec& spec) {
-  return spec.width / spec.attention.heads;
+  return spec.attention.channels(spec.width);
 }
 
 }  // namespace
@@ -188,7 +188,7 @@ void silence(Parameters& parameters, std::span<const HeadPlace> lost) {
       throw BadInput("the model has no head " + std::to_string(head) + " in layer " +
                      std::to_string(layer + 1));
     // A head adds its values times its columns of W_O.
-    Weights(parameters.view(output_of(layer)).data(), spec.width, spec.width)
+    Weights(parameters.view(output_of(layer)).data(), spec.width, spec.query_width())
         .middleCols(head * head_channels(spec), head_channels(spec))
         .setZero();
   }
@@ -235,8 +235,8 @@ std::vector<double> gate_slopes(ModelProbe& probe, const Batch& batch) {
   std::vector<double> slopes;
   for (int l = 0; l < spec.layers; ++l) {
     const auto& view = parameters.layout.at(output_of(l));
-    const ConstWeights w(parameters.values.data() + view.offset, spec.width, spec.width),
-        g(gradient.data() + view.offset, spec.width, spec.width);
+    const ConstWeights w(parameters.values.data() + view.offset, spec.width, spec.query_width()),
+        g(gradient.data() + view.offset, spec.width, spec.query_width());
     // A gate g multiplies the head's columns of W_O: d loss/d g = sum W_O o d loss/d W_O over them
     for (int h = 0; h < spec.attention.heads; ++h)
       slopes.push_back(w.middleCols(h * head_channels(spec), head_channels(spec))
