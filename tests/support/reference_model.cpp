@@ -13,7 +13,11 @@ Slab plus(const Slab& u, double factor, const Slab& v) {
 }
 
 ReactionSettings reaction_settings(const ModelSpec& spec, bool first_half) {
-  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+  return {.hidden = spec.ffn,
+          .activation = spec.activation,
+          .layer_norm = spec.norm == Norm::pre,
+          .first_half = first_half,
+          .gated = spec.gated};
 }
 
 /// x - mean over sqrt(var + eps), times gain, plus bias, row by row.

@@ -24,9 +24,9 @@ enum class Activation { gelu_erf, gelu_tanh, relu, silu };
 struct ReactionSettings {
   int hidden = 1;  ///< f
   Activation activation = Activation::gelu_erf;
-  bool gated = false;
   bool layer_norm = true;   ///< there is a norm N; false: the identity
   bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
+  bool gated = false;       ///< g(W_G N + b_G) multiplies W_1 N + b_1
 };
 
 /// The slab term rho R(u) in the arithmetic T. Not collective: tokens are independent.
