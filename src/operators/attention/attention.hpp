@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/index.hpp"
+#include "operators/attention/rotary.hpp"
 #include "operators/kernels/linear_map.hpp"
 #include "operators/slab_term.hpp"
 
@@ -32,17 +33,6 @@ namespace fluxformer {
 enum class Kernel { dot, l2 };
 /// The weights k(x, y) made from the logits.
 enum class Normalisation { softmax, sinkhorn, linear };
-
-/// The pairs of channels that rotary positions turn: (j, j + r/2), or (2j, 2j + 1).
-enum class RotaryLayout { none, half, interleaved };
-
-/// Rotary positions (Su et al. 2021): queries and keys of token x are turned by the angles x theta_j and
-/// multiplied by m. The theta_j are AttentionWeights::theta.
-struct Rotary {
-  RotaryLayout layout = RotaryLayout::none;
-  int channels = 0;  ///< r, the first channels of each head, even; the others stay as they are
-  double scale = 1;  ///< m
-};
 
 /// The keys attention.*.
 struct AttentionSettings {

@@ -4,7 +4,6 @@
 
 #include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
-#include "operators/layer_norm.hpp"
 
 namespace fluxformer {
 
@@ -12,16 +11,19 @@ namespace {
 
 /// Samples of a chunk: as many as keep N(u), queries, keys, values and mix in the second-level cache; where
 /// the weights alone are larger than that, enough to be worth reading them again.
-Index samples_at_a_time(const SlabContext& context, Index number_size) {
+Index samples_at_a_time(const SlabContext& context, const AttentionSettings& settings, Index number_size) {
   constexpr Index cache = 768 * 1024;
   Index most_tokens = 0;
   for (int rank = 0; rank < context.line->size(); ++rank)
     most_tokens = std::max(most_tokens, Index{context.line->block(rank).count()});
-  // N(u), q, k, v, mix and what W_Q or W_O makes: six matrices of tokens x width.
-  const Index per_sample = 6 * most_tokens * context.width * number_size;
-  const Index all = context.samples, width = context.width;
-  // W_Q, W_K, W_V and W_O have 4 d^2 numbers.
-  const Index rows = 4 * width * width * number_size > cache ? 1024 : 1;
+  const Index all = context.samples, width = context.width, channels = settings.channels(context.width);
+  const Index query_width = settings.heads * channels, key_width = settings.key_groups() * channels;
+  // N(u), q, k, v, mix, and what W_Q or W_O makes.
+  const Index per_token = width + 2 * query_width + 2 * key_width + std::max(width, query_width);
+  const Index per_sample = most_tokens * per_token * number_size;
+  // W_Q, W_K, W_V and W_O
+  const Index weights = 2 * (query_width + key_width) * width;
+  const Index rows = weights * number_size > cache ? 1024 : 1;
   const Index least = (rows + most_tokens - 1) / most_tokens;
   const Index fit = std::min(std::max(cache / per_sample, least), all);
   // Chunks of equal size, up to one sample.
@@ -31,7 +33,7 @@ Index samples_at_a_time(const SlabContext& context, Index number_size) {
 
 template <class T>
 HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& settings) {
-  const Index channels = context.width / settings.heads;
+  const Index channels = settings.channels(context.width);
   // l2: -|q - k|^2 / 2 = q . k - |k|^2 / 2 - |q|^2 / 2, of which the last is the same in a row and drops out.
   return {.channels = channels,
           .scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(channels)) : T(1),
@@ -51,16 +53,17 @@ AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSe
       kernel(shape),
       width(context.width),
       heads(settings.heads),
+      groups(settings.key_groups()),
       tokens(context.line->block().count()),
+      query_width(heads * shape.channels),
+      key_width(groups * shape.channels),
       ring(*context.line),
-      w_q(operands),
-      w_kv(operands),
       w_o(operands),
-      most_(samples_at_a_time(context, sizeof(T))) {
+      most_(samples_at_a_time(context, settings, sizeof(T))) {
   const Index all = most_ * tokens;
   ld = all + simd::lanes<T>;  // a vector load may reach past the last row
   static_cast<Forward&>(*this) = make_forward();
-  projected.resize(all * width);
+  projected.resize(all * std::max(width, query_width));
   top.resize(heads * ld);
   sum.resize(heads * ld);
   my_index_.resize(tokens);
@@ -79,12 +82,16 @@ AttentionForward<T> AttentionChunk<T>::make_forward() const {
   const Index all = most_ * tokens;
   Forward forward;
   forward.x.resize(all * width);
-  forward.q.resize(width * ld);
-  forward.mix.resize(width * ld);
-  forward.kv.resize(all * (2 * width + heads));
+  if (settings.qk_norm) {
+    forward.raw_q.resize(all * query_width);
+    forward.raw_k.resize(all * key_width);
+  }
+  forward.q.resize(query_width * ld);
+  forward.mix.resize(query_width * ld);
+  forward.kv.resize(all * (2 * key_width + heads));
   if (half_steps > 1) {
-    forward.k.resize(width * ld);
-    forward.q_block.resize(all * (width + heads));
+    forward.k.resize(key_width * ld);
+    forward.q_block.resize(all * (query_width + heads));
   }
   if (settings.kernel == Kernel::l2) forward.half_norm.resize(heads * ld);
   return forward;
@@ -113,46 +120,12 @@ void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, cons
 }
 
 template <class T>
-void AttentionChunk<T>::normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const {
-  // x = N(u) for the norm pre, else u itself, rounded to T
-  if (!settings.layer_norm) return gather(u, 1.0, y);
-  for_samples([&](Index from, Index to) {
-    layer_norm(u + from, context.row(), tokens, width, weights.norm, weights.gain, weights.bias, y + to,
-               width);
-  });
-}
-
-template <class T>
-void AttentionChunk<T>::set_maps(const AttentionWeights<const T>& weights) {
-  w_q.set(weights.w_qkv, width, width);
-  w_kv.set(weights.w_qkv + width * width, 2 * width, width);
-  w_o.set(weights.w_o, width, width);
-}
-
-template <class T>
-void AttentionChunk<T>::project(const AttentionWeights<const T>& weights, const double* u) {
-  normalise(weights, u, x.data());
-  const Index r = rows();
-  // q = W_Q N(u) + b_Q, as lanes
-  w_q.apply(r, x.data(), projected.data());
-  transpose(projected.data(), r, width, width, q.data(), ld);
-  for (Index c = 0; c < width; ++c)
-    for (Index i = c * ld; i < c * ld + r; ++i) q[i] += weights.b_qkv[c];
-  // k, v = W_{K,V} N(u) + b_{K,V}, as a block
-  w_kv.apply(r, x.data(), kv.data());
-  const T* const b_kv = weights.b_qkv + width;
-  for (Index first = 0; first < r * 2 * width; first += 2 * width)
-    for (Index c = 0; c < 2 * width; ++c) kv[first + c] += b_kv[c];
-  if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
-}
-
-template <class T>
 void AttentionChunk<T>::key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const {
   const Index dh = shape.channels;
-  // out[h][i] = factor sum over the channels c of head h of k[i][c] other[i][c]
+  // out[h][i] = factor sum over the channels c of head h's key of k[i][c] other[i][c]
   for (Index i = 0; i < rows(); ++i)
     for (Index h = 0; h < heads; ++h) {
-      const Index at = i * 2 * width + h * dh;
+      const Index at = i * 2 * key_width + group_of(h) * dh;
       T product = 0;
       for (Index c = at; c < at + dh; ++c) product += kv[c] * other[c];
       out[h * ld + i] = factor * product;
@@ -189,7 +162,7 @@ Index AttentionChunk<T>::real_tokens(const std::vector<int>& index, Index sample
 
 template <class T>
 std::size_t AttentionChunk<T>::bytes() const {
-  return Forward::bytes() + ring.bytes() + w_q.bytes() + w_kv.bytes() + w_o.bytes() +
+  return Forward::bytes() + ring.bytes() + w_o.bytes() +
          bytes_of(projected, top, sum, weight_term, my_index_, their_index_);
 }
 
@@ -211,11 +184,11 @@ void stream(AttentionChunk<T>& chunk, Side side, bool values) {
 /// Transposes keys into lanes and queries into a block, for the half-steps of columns.
 template <class T>
 void transpose_for_columns(AttentionChunk<T>& chunk) {
-  const Index r = chunk.rows(), width = chunk.width;
-  row_major(chunk.k.data(), width, r, chunk.ld) =
-      row_major<const T>(chunk.kv.data(), r, width, 2 * width).transpose();
-  row_major(chunk.q_block.data(), r, width) =
-      row_major<const T>(chunk.q.data(), width, r, chunk.ld).transpose();
+  const Index r = chunk.rows(), queries = chunk.query_width, keys = chunk.key_width;
+  row_major(chunk.k.data(), keys, r, chunk.ld) =
+      row_major<const T>(chunk.kv.data(), r, keys, 2 * keys).transpose();
+  row_major(chunk.q_block.data(), r, queries) =
+      row_major<const T>(chunk.q.data(), queries, r, chunk.ld).transpose();
 }
 
 }  // namespace
@@ -260,6 +233,7 @@ void AttentionChunk<T>::solve(bool keep) {
         to[i] = (norm_left_out ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
   };
 
+  if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
   set_beta(Side::rows, nullptr);
   if (half_steps > 1) transpose_for_columns(*this);
   // f from g, g from f, ...; the last half-step of rows sums the values, too.

@@ -32,10 +32,11 @@ namespace fluxformer {
 /// queries travel).
 enum class Side { rows, columns };
 
-/// The position of one head of one sample: in lanes buffers, and in the travelling block.
+/// The position of one head of one sample: in lanes buffers, and in the travelling block. Where several heads
+/// read one group of keys, their positions in a buffer of keys are equal.
 struct HeadPosition {
   Index sample, head;
-  Index lane, lane_number;  ///< first token in [channel][row] and in [head][row]
+  Index lane, lane_number;  ///< first token in [channel][row] of what stays, and in [head][row]
   Index key, beta;          ///< first key that travels (or query), and first beta, in the block
   Index block;              ///< numbers in the block
   bool fresh;               ///< the first block of a tour
@@ -51,17 +52,59 @@ std::size_t bytes_of(const V&... vectors) {
 template <class T>
 struct AttentionForward {
   std::vector<T> x;                       ///< N(u), [row][width]
+  std::vector<T> raw_q, raw_k;            ///< qk_norm: what the heads' norms see, [row][head][channel]
   std::vector<T> q, mix;                  ///< lanes: queries, sum_y k(x, y) v(y)
-  std::vector<T> kv;                      ///< block: keys | values
+  std::vector<T> kv;                      ///< block: keys | values of all groups
   std::vector<T> k, q_block;              ///< sinkhorn: keys as lanes, queries as a block
   std::vector<T> half_norm;               ///< l2: |k|^2 / 2, [head][row]
   std::vector<std::vector<T>> potential;  ///< after each half-step: f, g, f, ... [head][row]
 
   /// Memory held, potentials included, in bytes.
   std::size_t bytes() const {
-    std::size_t total = bytes_of(x, q, mix, kv, k, q_block, half_norm);
+    std::size_t total = bytes_of(x, raw_q, raw_k, q, mix, kv, k, q_block, half_norm);
     for (const auto& one : potential) total += bytes_of(one);
     return total;
+  }
+};
+
+/// Results of the adjoint of a chunk that its tangent needs: the adjoints of lanes mix, of W_Q x + b_Q (lanes)
+/// and of W_{K,V} x + b_{K,V} (block); mix_bar . mix, [head][row]; the adjoint of N(u), [row][width]; qk_norm:
+/// those of the normed queries and keys, [row][head][channel].
+template <class T>
+struct AttentionAdjoint {
+  std::vector<T> mix, q, kv, f, x, normed_q, normed_k;
+
+  std::size_t bytes() const { return bytes_of(mix, q, kv, f, x, normed_q, normed_k); }
+};
+
+/// All adjoints of a chunk: also of lanes k, of q_block and of the potentials of columns; seeds
+/// [row][width]; gradients of matrices and of vectors.
+template <class T>
+struct AttentionAdjointWork : AttentionAdjoint<T> {
+  std::vector<T> k, q_block, g, none, seed, product, sums;
+
+  std::size_t bytes() const {
+    return AttentionAdjoint<T>::bytes() + bytes_of(k, q_block, g, none, seed, product, sums);
+  }
+};
+
+/// Results of the tangent of a chunk that the tangent of the adjoint needs: variations of N(u), of raw_q and
+/// raw_k, of lanes q and mix, and of kv; sum_y P u of the last half-step of rows, [head][row].
+template <class T>
+struct AttentionTangent {
+  std::vector<T> x, raw_q, raw_k, q, kv, mix, slope;
+
+  std::size_t bytes() const { return bytes_of(x, raw_q, raw_k, q, kv, mix, slope); }
+};
+
+/// All variations of a chunk: also of lanes k, of q_block, of |k|^2/2 and of the potentials of rows and
+/// columns; and the travelling blocks with their variations.
+template <class T>
+struct AttentionTangentWork : AttentionTangent<T> {
+  std::vector<T> k, q_block, half_norm, f, g, travelling;
+
+  std::size_t bytes() const {
+    return AttentionTangent<T>::bytes() + bytes_of(k, q_block, half_norm, f, g, travelling);
   }
 };
 
@@ -70,8 +113,8 @@ struct AttentionForward {
 template <class T>
 struct AttentionChunk : AttentionForward<T> {
   using Forward = AttentionForward<T>;  ///< results that an adjoint needs
-  using Forward::x, Forward::q, Forward::mix, Forward::kv, Forward::k, Forward::q_block, Forward::half_norm,
-      Forward::potential;
+  using Forward::x, Forward::raw_q, Forward::raw_k, Forward::q, Forward::mix, Forward::kv, Forward::k,
+      Forward::q_block, Forward::half_norm, Forward::potential;
   /// Throws as Attention; the context is borrowed.
   AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings, Operands operands);
 
@@ -80,11 +123,12 @@ struct AttentionChunk : AttentionForward<T> {
   int half_steps;  ///< half-steps of the normalisation: 1 for softmax
   HeadShape<T> shape;
   HeadKernel<T> kernel;
-  Index width, heads, tokens, ld;
+  Index width, heads, groups, tokens, ld;
+  Index query_width, key_width;  ///< channels of all heads, and of all groups
   TokenRing<T> ring;
 
-  LinearMap<T> w_q, w_kv, w_o;
-  std::vector<T> projected;    ///< the output, or queries before they become lanes, [row][width]
+  LinearMap<T> w_o;
+  std::vector<T> projected;    ///< rows of the output, or of queries or mix that become lanes
   std::vector<T> top, sum;     ///< running sums, [head][row]
   std::vector<T> weight_term;  ///< beta of this rank's tokens, without potentials: log w; linear: w
 
@@ -104,8 +148,10 @@ struct AttentionChunk : AttentionForward<T> {
   /// The sample of the slab that a position belongs to.
   Index sample(const HeadPosition& at) const { return first_ + at.sample; }
   Index rows() const { return samples_ * tokens; }
-  /// Channels that travel for a side with each token: those of its key and value, or of its query.
-  Index columns(Side side) const { return side == Side::rows ? 2 * width : width; }
+  /// The group of keys and values that a head reads: floor(h G / H).
+  Index group_of(Index head) const { return head * groups / heads; }
+  /// Channels that travel for a side with each token: those of its keys and values, or of its queries.
+  Index columns(Side side) const { return side == Side::rows ? 2 * key_width : query_width; }
   /// Numbers that travel for each token: these channels and beta, of all samples of the chunk.
   Index per_token(Side side) const { return samples_ * (columns(side) + heads); }
   std::vector<T>& travelling(Side side) { return side == Side::rows ? kv : q_block; }
@@ -119,18 +165,13 @@ struct AttentionChunk : AttentionForward<T> {
   }
   /// y := scale * the chunk's rows of a slab, rounded to T.
   void gather(const double* slab, double scale, T* y) const;
-  /// y := N(u) of the chunk.
-  void normalise(const AttentionWeights<const T>& weights, const double* u, T* y) const;
   /// out = base + scale * (rows + bias) for the chunk's rows of a slab, where bias [width] may be null and
   /// `base` may be `out`.
   void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
-  /// Sets the linear maps, before the first chunk of a call.
-  void set_maps(const AttentionWeights<const T>& weights);
-  /// Computes x = N(u), and queries, keys and values of the chunk.
-  void project(const AttentionWeights<const T>& weights, const double* u);
   /// out[head][row] := factor * k_row . other_row, where `other` is laid out as kv.
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
-  /// Computes `mix` and, if `keep`, the potentials of all half-steps. Collective over the line.
+  /// Computes `mix` from queries, keys and values and, if `keep`, the potentials of all half-steps. Collective
+  /// over the line.
   void solve(bool keep);
   /// out = base + scale * (W_O lanes + b_o), where b_o may be null and `base` may be `out`.
   void set_output(const T* b_o, const std::vector<T>& lanes, double scale, const double* base, double* out);
@@ -148,34 +189,36 @@ struct AttentionChunk : AttentionForward<T> {
   template <class F>
   void for_heads(Side side, bool values, int rank, const T* block, F&& f) {
     const Index theirs = context.line->block(rank).count();
-    const Index stride = columns(side);
-    const Index their_rows = theirs * samples_;
+    const Index stride = columns(side), their_rows = theirs * samples_;
     const Index dh = shape.channels;
     const std::vector<int>& index = indices_of(rank);
     for (Index s = 0; s < samples_; ++s) {
       const Index real = real_tokens(index, s);
       for (Index h = 0; h < heads; ++h) {
+        const Index stays = side == Side::rows ? h : group_of(h),
+                    comes = side == Side::rows ? group_of(h) : h;
         const HeadPosition at = {.sample = s,
                                  .head = h,
-                                 .lane = h * dh * ld + s * tokens,
+                                 .lane = stays * dh * ld + s * tokens,
                                  .lane_number = h * ld + s * tokens,
-                                 .key = s * theirs * stride + h * dh,
+                                 .key = s * theirs * stride + comes * dh,
                                  .beta = their_rows * stride + h * their_rows + s * theirs,
                                  .block = their_rows * (stride + heads),
                                  .fresh = rank == context.line->rank()};
         const T* const b = block + at.key;
         f(QueryBlock<T>{stationary(side).data() + at.lane, ld, tokens, my_index_.data()},
-          KeyValueBlock<T>{b, values ? b + width : nullptr, stride, block + at.beta, real, index.data()}, at);
+          KeyValueBlock<T>{b, values ? b + key_width : nullptr, stride, block + at.beta, real, index.data()},
+          at);
         ring.progress();
       }
     }
   }
+  /// The global indices of a rank's tokens, increasing; valid until the next call for another rank.
+  const std::vector<int>& indices_of(int rank);
   /// All work space, in bytes.
   std::size_t bytes() const;
 
  private:
-  /// The global indices of a rank's tokens, increasing.
-  const std::vector<int>& indices_of(int rank);
   /// The number of tokens among `index` that are not padding.
   Index real_tokens(const std::vector<int>& index, Index sample) const;
 

@@ -76,25 +76,25 @@ void LinearMap<T>::apply_transpose(Index rows, Stored stored, const T* y, Index 
 }
 
 template <class T>
-void LinearMap<T>::gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x,
-                            InsertMode into, T* g) {
-  // g = y^T x, summed over rows; mixed precision rounds both factors anew in each call
-  const Stored y_transposed = stored == Stored::plain ? Stored::transposed : Stored::plain;
+void LinearMap<T>::row_products(Index rows, Stored stored, const T* a, Index a_columns, Index a_stride,
+                                const T* b, Index b_columns, InsertMode into, T* g) {
+  // g = a^T b, summed over rows; mixed precision rounds both factors anew in each call
+  const Stored a_transposed = stored == Stored::plain ? Stored::transposed : Stored::plain;
   if constexpr (std::is_same_v<T, float>)
     if (rounded_) {
       auto& product = rounded_->gradient;
-      product.set_right(rows, in_, Stored::plain, x, in_);
-      return product(out_, y_transposed, y, y_stride, into, g, in_);
+      product.set_right(rows, b_columns, Stored::plain, b, b_columns);
+      return product(a_columns, a_transposed, a, a_stride, into, g, b_columns);
     }
-  gradient_({.rows = out_,
-             .columns = in_,
+  gradient_({.rows = a_columns,
+             .columns = b_columns,
              .depth = rows,
-             .a_stride = y_stride,
-             .b_stride = in_,
-             .c_stride = in_,
-             .a = y_transposed,
+             .a_stride = a_stride,
+             .b_stride = b_columns,
+             .c_stride = b_columns,
+             .a = a_transposed,
              .into = into},
-            y, x, g);
+            a, b, g);
 }
 
 template <class T>

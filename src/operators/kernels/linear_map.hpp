@@ -41,7 +41,15 @@ class LinearMap {
   }
   /// g[o][i] = (or +=) sum_row y[row][o] x[row][i], the gradient of W; y as in apply_transpose, rows of x
   /// follow each other.
-  void gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x, InsertMode into, T* g);
+  void gradient(Index rows, Stored stored, const T* y, Index y_stride, const T* x, InsertMode into, T* g) {
+    row_products(rows, stored, y, out_, y_stride, x, in_, into, g);
+  }
+  /// g[i][o] = (or +=) sum_row x[row][i] y[row][o], the transpose of the gradient; x as in apply, rows of y
+  /// follow each other.
+  void gradient_transpose(Index rows, Stored stored, const T* x, Index x_stride, const T* y, InsertMode into,
+                          T* g) {
+    row_products(rows, stored, x, in_, x_stride, y, out_, into, g);
+  }
   /// g[o][i] += sum_row y[row][o] x[row][i], where rows of x and y follow each other.
   void add_gradient(Index rows, const T* y, const T* x, T* g) {
     gradient(rows, Stored::plain, y, out_, x, InsertMode::add, g);
@@ -51,6 +59,10 @@ class LinearMap {
   std::size_t bytes() const;
 
  private:
+  /// g[i][j] = (or +=) sum_row a[row][i] b[row][j]
+  void row_products(Index rows, Stored stored, const T* a, Index a_columns, Index a_stride, const T* b,
+                    Index b_columns, InsertMode into, T* g);
+
   struct Rounded {
     explicit Rounded(Bfloat16Product::By by) : forward(by), backward(by), gradient(by) {}
     Bfloat16Product forward, backward, gradient;
