@@ -318,6 +318,26 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
   });
 }
 
+template <class T>
+void Attention<T>::projections(const LayerWeights<const T>& weights, const double* u, double* q, double* k,
+                               double* v) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  const Index queries = chunk.query_width, keys = chunk.key_width;
+  work_->set(weights.attention);
+  chunk.for_chunks([&] {
+    work_->input.apply(weights.attention, u);
+    const Index r = chunk.rows();
+    const auto all = row_major<const T>(chunk.kv.data(), r, 2 * keys);
+    row_major(q, r, queries) =
+        row_major<const T>(chunk.q.data(), queries, r, chunk.ld).transpose().template cast<double>();
+    row_major(k, r, keys) = all.leftCols(keys).template cast<double>();
+    row_major(v, r, keys) = all.rightCols(keys).template cast<double>();
+    q += r * queries;
+    k += r * keys;
+    v += r * keys;
+  });
+}
+
 namespace {
 
 /// `travelling` := the chunk's block, followed by its variation.

@@ -82,6 +82,10 @@ class Attention final : public SlabTerm<T> {
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
 
+  /// Queries, keys and values as they meet in the kernel (keys and queries normed and turned), for analyses:
+  /// [sample][local token], then [head][channel] or for keys and values [group][channel].
+  void projections(const LayerWeights<const T>& weights, const double* u, double* q, double* k, double* v);
+
   /// Work space on this rank, in bytes: O(local rows * width), independent of the length of the line. Asked
   /// for by tests.
   std::size_t work_bytes() const;
