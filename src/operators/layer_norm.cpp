@@ -117,15 +117,20 @@ void layer_norm(const double* x, Index x_stride, Index rows, Index width, const 
                 const T* gain, const T* bias, T* y, Index y_stride) {
   constexpr Index group = 8;
   const bool done = in_registers<T>(width, [&](auto registers) {
-    RowRegisters<T, registers()> z;
-    for (Index r = 0; r < rows; ++r) {
-      // y = gain z + bias
-      z.normalise(x + r * x_stride, norm);
-      z.each([&](auto& v, Index j) {
-        const auto scaled = v * simd::load(gain + j);
-        simd::store(y + r * y_stride + j, bias != nullptr ? scaled + simd::load(bias + j) : scaled);
-      });
-    }
+    // y = gain z + bias, or gain z. Two loops: in one with a branch the compiler may round the product first, and
+    // rows with a bias would have other bits.
+    const auto rows_of = [&](auto&& value) {
+      RowRegisters<T, registers()> z;
+      for (Index r = 0; r < rows; ++r) {
+        z.normalise(x + r * x_stride, norm);
+        z.each([&](auto& v, Index j) { simd::store(y + r * y_stride + j, value(v, j)); });
+      }
+    };
+    using Numbers = simd::Vector<T>;
+    if (bias != nullptr)
+      rows_of([&](const Numbers& z, Index j) { return z * simd::load(gain + j) + simd::load(bias + j); });
+    else
+      rows_of([&](const Numbers& z, Index j) { return z * simd::load(gain + j); });
   });
   if (done) return;
   T factor[group];
