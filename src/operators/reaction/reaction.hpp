@@ -27,9 +27,9 @@ enum class Activation { gelu_erf, gelu_tanh, relu, silu };
 struct ReactionSettings {
   int hidden = 1;  ///< f
   Activation activation = Activation::gelu_erf;
-  bool gated = false;       ///< W_1 N + b_1 is multiplied by g(W_G N + b_G), instead of passing through g
   bool layer_norm = true;   ///< there is a norm N; false: the identity
   bool first_half = false;  ///< use LayerWeights::first_reaction (macaron)
+  bool gated = false;       ///< g(W_G N + b_G) multiplies W_1 N + b_1
 };
 
 /// A linear map from N(u) to hidden numbers, or sums for its gradient: matrix [f][d] and bias [f], which may be
