@@ -245,33 +245,51 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
       });
 }
 
+/// The arrays of a reaction beside its settings: all, or those of a model without biases, and its norm.
+struct ReactionArrays {
+  bool biases = true;
+  NormMap norm_map = NormMap::layer;
+};
+
 /// A reaction with hidden width 5; `make` makes it, possibly wrapped in dropout; `reference` is its value.
 template <class Make, class Reference>
-TermCase reaction_case(TermCase c, bool first_half, Make make, Reference reference) {
+TermCase reaction_case(TermCase c, const ReactionSettings& settings, const ReactionArrays& arrays, Make make,
+                       Reference reference) {
   const std::size_t d = static_cast<std::size_t>(c.lattice.width), f = 5;
+  const std::size_t inner = settings.gated ? 2 : 1;  // maps from N(u) to hidden values
+  const std::size_t biases = arrays.biases ? 2 * d + inner * f : 0;
+  const std::size_t rho = d + (inner + 1) * d * f + biases;
   return slab_case(
-      std::move(c), 2 * d * f + 3 * d + f + 1, make,
+      std::move(c), rho + 1, make,
       [=]<class P, class C>(P* p, C* coefficients) {
+        P* next = p;
+        const auto array = [&next](bool held, std::size_t size) -> P* {
+          P* const begin = next;
+          if (held) next += size;
+          return held ? begin : nullptr;
+        };
         LayerWeights<P> weights;
-        P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
-        (first_half ? weights.first_reaction : weights.reaction) = {
-            .gain = p,
-            .bias = p + d,
-            .w_1 = w_1,
-            .b_1 = b_1,
-            .w_2 = w_2,
-            .b_2 = b_2,
-            .rho = coefficients + 2 * d * f + 3 * d + f,
-            .norm = {.eps = norm_eps}};
+        // In this order in memory.
+        (settings.first_half ? weights.first_reaction : weights.reaction) = {
+            .gain = array(true, d),
+            .bias = array(arrays.biases, d),
+            .w_g = array(settings.gated, f * d),
+            .b_g = array(settings.gated && arrays.biases, f),
+            .w_1 = array(true, f * d),
+            .b_1 = array(arrays.biases, f),
+            .w_2 = array(true, d * f),
+            .b_2 = array(arrays.biases, d),
+            .rho = coefficients + rho,
+            .norm = {arrays.norm_map, norm_eps}};
         return weights;
       },
       reference);
 }
 
-TermCase reaction(std::string name, ReactionSettings settings) {
+TermCase reaction(std::string name, ReactionSettings settings, const ReactionArrays& arrays = {}) {
   settings.hidden = 5;
   return reaction_case(
-      {.name = "reaction_" + std::move(name), .lattice = lattice()}, settings.first_half,
+      {.name = "reaction_" + std::move(name), .lattice = lattice()}, settings, arrays,
       [settings]<class T>(const SlabContext& context) {
         return std::make_shared<Reaction<T>>(context, settings);
       },
@@ -313,7 +331,7 @@ TermCase dropped_reaction() {
   const ReactionSettings settings{.hidden = 5};
   const auto dropout = dropout_of_two_samples();
   return reaction_case(
-      {.name = "reaction_under_dropout", .lattice = lattice()}, false,
+      {.name = "reaction_under_dropout", .lattice = lattice()}, settings, {},
       [=]<class T>(const SlabContext& context) {
         const auto owner =
             std::make_shared<Dropped<T, Reaction<T>>>(context, *dropout, settings, reaction_mask);
@@ -389,6 +407,7 @@ MeshSpec cells(MeshSpec mesh, int count) {
 
 std::vector<TermCase> every_term() {
   constexpr auto sinkhorn = Normalisation::sinkhorn, linear = Normalisation::linear;
+  constexpr ReactionArrays no_biases{.biases = false};
   const std::vector<double> weight = {1, 2, 0.5, 1, 3, 1, 0.25, 1, 1, 2, 1, 1, 0.5, 1, 1, 4};
   std::vector<TermCase> cases = {
       transport("first_order", 1),
@@ -431,7 +450,18 @@ std::vector<TermCase> every_term() {
       reaction("gelu_erf", {}),
       reaction("gelu_tanh", {.activation = Activation::gelu_tanh}),
       reaction("relu", {.activation = Activation::relu}),
+      reaction("silu", {.activation = Activation::silu}),
       reaction("no_norm", {.layer_norm = false}),
+      reaction("no_biases", {}, no_biases),
+      reaction("rms_norm", {}, {.norm_map = NormMap::rms}),
+      reaction("gated_silu", {.activation = Activation::silu, .gated = true}),
+      reaction("gated_silu_rms_norm_no_biases", {.activation = Activation::silu, .gated = true},
+               {.biases = false, .norm_map = NormMap::rms}),
+      reaction("gated_gelu_erf_no_biases", {.gated = true}, no_biases),
+      reaction("gated_gelu_tanh_no_norm",
+               {.activation = Activation::gelu_tanh, .layer_norm = false, .gated = true}),
+      reaction("gated_first_half", {.first_half = true, .gated = true}),
+      reaction("gated_relu", {.activation = Activation::relu, .gated = true}),
       reaction("first_half", {.first_half = true}),
       dropped_reaction(),
       dropped_attention(),

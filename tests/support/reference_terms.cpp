@@ -12,20 +12,24 @@ Row row_of(const Tokens& tokens, const Slab& u, int token, int sample) {
   return {first, first + tokens.width};
 }
 
-Row normalised(const Row& x, const double* gain, const double* bias, double eps) {
+/// LayerNorm or RMSNorm; `bias` may be null.
+Row normalised(const Row& x, const double* gain, const double* bias, const NormSettings& norm) {
   const auto d = static_cast<double>(x.size());
   double mean = 0, variance = 0;
-  for (const double value : x) mean += value / d;
+  if (norm.map == NormMap::layer) {
+    for (const double value : x) mean += value / d;
+  }
   for (const double value : x) variance += (value - mean) * (value - mean) / d;
   Row y;
   for (std::size_t c = 0; c < x.size(); ++c)
-    y.push_back((x[c] - mean) / std::sqrt(variance + eps) * gain[c] + bias[c]);
+    y.push_back((x[c] - mean) / std::sqrt(variance + norm.eps) * gain[c] + (bias != nullptr ? bias[c] : 0));
   return y;
 }
 
-/// W x + b, W row-major with `rows` rows.
+/// W x + b, W row-major with `rows` rows; `b` may be null.
 Row affine(const double* w, const double* b, int rows, const Row& x) {
-  Row y(b, b + rows);
+  Row y(static_cast<std::size_t>(rows), 0.0);
+  if (b != nullptr) y.assign(b, b + rows);
   for (std::size_t i = 0; i < y.size(); ++i)
     for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
   return y;
@@ -38,6 +42,8 @@ double activation(Activation which, double x) {
       return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
     case Activation::gelu_tanh:
       return x / 2 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / 2 * (1 + std::tanh(x / 2));
     default:
       return x > 0 ? x : 0;
   }
@@ -113,7 +119,7 @@ Slab attention(const Tokens& tokens, const AttentionSettings& settings, const We
     for (int x = 0; x < tokens.count(); ++x) {
       const Row row = row_of(tokens, u, x, s);
       qkv.push_back(affine(w.w_qkv, w.b_qkv, 3 * d,
-                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row));
+                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm) : row));
     }
     for (int head = 0; head < settings.heads; ++head) {
       std::vector<Row> k(n, Row(n, 0.0));
@@ -152,9 +158,14 @@ Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weig
   for (int x = 0; x < tokens.count(); ++x)
     for (int s = 0; s < tokens.samples; ++s) {
       const Row row = row_of(tokens, u, x, s);
-      Row hidden = affine(w.w_1, w.b_1, settings.hidden,
-                          settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row);
-      for (double& value : hidden) value = activation(settings.activation, value);
+      const Row normal = settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm) : row;
+      Row hidden = affine(w.w_1, w.b_1, settings.hidden, normal);
+      if (settings.gated) {
+        const Row gate = affine(w.w_g, w.b_g, settings.hidden, normal);
+        for (std::size_t i = 0; i < gate.size(); ++i) hidden[i] *= activation(settings.activation, gate[i]);
+      } else {
+        for (double& value : hidden) value = activation(settings.activation, value);
+      }
       const Row result = affine(w.w_2, w.b_2, tokens.width, hidden);
       for (int c = 0; c < tokens.width; ++c)
         out[tokens.at(x, s, c)] = *w.rho * result[static_cast<std::size_t>(c)];
