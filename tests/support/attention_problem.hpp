@@ -33,9 +33,12 @@ inline const Size tiny{1, 1, 1, 1}, odd{7, 3, 15, 3}, wide{19, 2, 62, 2}, vit{49
     runs{139, 1, 6, 2};
 
 struct AttentionProblem {
-  AttentionProblem(const Size& s, const AttentionSettings& base, Mask mask)
-      : size(s), settings(base), line(TokenLine::even(MPI_COMM_SELF, s.tokens, 1)), p(s.width, 5) {
-    settings.heads = s.heads;
+  AttentionProblem(const Size& s, const AttentionSettings& base, Mask mask, const AttentionArrays& which = {})
+      : size(s),
+        settings(with_heads(base, s.heads)),
+        arrays(which),
+        line(TokenLine::even(MPI_COMM_SELF, s.tokens, 1)),
+        p(AttentionLayout(s.width, settings, arrays), 5) {
     whole = {s.tokens, s.samples, s.width, make_mask(mask, s.tokens, s.samples)};
     const auto count = static_cast<std::size_t>(s.tokens * s.samples * s.width);
     u = random_vector(count, 1, 1.2, 0.3);
@@ -51,8 +54,14 @@ struct AttentionProblem {
                                        p.view<const double>(p.flat.data(), &p.flat.back()).attention, u);
   }
 
+  static AttentionSettings with_heads(AttentionSettings settings, int heads) {
+    settings.heads = heads;
+    return settings;
+  }
+
   Size size;
   AttentionSettings settings;
+  AttentionArrays arrays;
   TokenLine line;
   reference::WholeLine whole;
   AttentionParameters p;

@@ -9,6 +9,7 @@
 #include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
+#include "tests/support/attention_layout.hpp"
 #include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"
 #include "tests/support/cubic_term.hpp"
@@ -205,38 +206,27 @@ TermCase cubic() {
 
 /// An attention; `make` makes it, possibly wrapped in dropout; `reference` is its value.
 template <class Make, class Reference>
-TermCase attention_case(TermCase c, const AttentionSettings& settings, Make make, Reference reference) {
+TermCase attention_case(TermCase c, const AttentionSettings& settings, AttentionArrays arrays, Make make,
+                        Reference reference) {
   // Sinkhorn balances rows and columns of real tokens; padded rows are unspecified.
   c.compare_padding = settings.normalisation != Normalisation::sinkhorn;
   c.second_derivatives = settings.normalisation != Normalisation::sinkhorn && settings.kernel == Kernel::dot;
-  const std::size_t d = static_cast<std::size_t>(c.lattice.width), per_cell = 4 * d * d + 6 * d + 1;
+  arrays.norm_settings.eps = norm_eps;
+  const auto layout = std::make_shared<const AttentionLayout>(c.lattice.width, settings, arrays);
   return slab_case(
-      std::move(c), per_cell, make,
-      [d]<class P, class C>(P* p, C* coefficients) {
-        LayerWeights<P> weights;
-        P* const matrices = p + 2 * d;
-        P* const w_o = matrices + 3 * d * d + 3 * d;
-        auto* const b_qkv = matrices + 3 * d * d;
-        auto* const alpha = coefficients + 4 * d * d + 6 * d;
-        weights.attention = {.gain = p,
-                             .bias = p + d,
-                             .w_qkv = matrices,
-                             .b_qkv = b_qkv,
-                             .w_o = w_o,
-                             .b_o = w_o + d * d,
-                             .alpha = alpha,
-                             .norm = {.eps = norm_eps}};
-        return weights;
+      std::move(c), layout->size, make,
+      [layout]<class P, class C>(P* p, C* coefficients) {
+        return layout->view(p, coefficients + (layout->size - 1));
       },
       reference);
 }
 
 TermCase attention(std::string name, AttentionSettings settings, TokenMask mask = {},
-                   MeshSpec mesh = lattice()) {
+                   MeshSpec mesh = lattice(), const AttentionArrays& arrays = {}) {
   TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
   c.mask = std::move(mask);
   return attention_case(
-      c, settings,
+      c, settings, arrays,
       [settings]<class T>(const SlabContext& context) {
         return std::make_shared<Attention<T>>(context, settings);
       },
@@ -346,7 +336,7 @@ TermCase dropped_attention() {
   const AttentionSettings settings{.heads = 2};
   const auto dropout = dropout_of_two_samples();
   return attention_case(
-      {.name = "attention_under_dropout", .lattice = lattice()}, settings,
+      {.name = "attention_under_dropout", .lattice = lattice()}, settings, {},
       [=]<class T>(const SlabContext& context) {
         const auto owner =
             std::make_shared<Dropped<T, Attention<T>>>(context, *dropout, settings, attention_mask);
@@ -409,6 +399,8 @@ std::vector<TermCase> every_term() {
   constexpr auto sinkhorn = Normalisation::sinkhorn, linear = Normalisation::linear;
   constexpr ReactionArrays no_biases{.biases = false};
   const std::vector<double> weight = {1, 2, 0.5, 1, 3, 1, 0.25, 1, 1, 2, 1, 1, 0.5, 1, 1, 4};
+  const AttentionArrays bare{
+      .norm_bias = false, .qkv_biases = false, .output_bias = false, .norm_settings = {.map = NormMap::rms}};
   std::vector<TermCase> cases = {
       transport("first_order", 1),
       transport("second_order", 2),
@@ -447,6 +439,29 @@ std::vector<TermCase> every_term() {
                 {.heads = 2, .kernel = Kernel::l2, .normalisation = sinkhorn, .sinkhorn_iterations = 5}),
       attention("sinkhorn_padded", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 3},
                 {.length = {16, 7}, .causal = false, .weight = {}}),
+      attention("groups", {.heads = 6, .groups = 2}, {.length = {16, 7}, .causal = false, .weight = {}}),
+      attention("groups_linear", {.heads = 4, .groups = 1, .head_width = 2, .normalisation = linear}),
+      attention("groups_l2", {.heads = 6, .groups = 3, .kernel = Kernel::l2}),
+      attention("groups_sinkhorn_l2", {.heads = 4,
+                                       .groups = 2,
+                                       .head_width = 2,
+                                       .kernel = Kernel::l2,
+                                       .normalisation = sinkhorn,
+                                       .sinkhorn_iterations = 4}),
+      attention("wide_heads", {.heads = 2, .head_width = 5}),
+      attention("rms_no_biases", {.heads = 2}, {}, lattice(), bare),
+      attention("no_norm_in_this_layer", {.heads = 2}, {}, lattice(), {.norm = false}),
+      attention("norm_without_bias", {.heads = 2}, {}, lattice(), {.norm_bias = false, .output_bias = false}),
+      attention("qk_norm", {.heads = 2, .qk_norm = true}),
+      attention("rotary_half", {.heads = 3, .head_width = 4, .rotary = {RotaryLayout::half, 4}}, {},
+                lattice(7, 1)),
+      attention("rotary_interleaved",
+                {.heads = 2, .head_width = 5, .rotary = {RotaryLayout::interleaved, 4, 1.3}}, {},
+                lattice(7, 1)),
+      attention(
+          "all_terms",
+          {.heads = 6, .groups = 2, .head_width = 4, .qk_norm = true, .rotary = {RotaryLayout::half, 2, 1.2}},
+          {.length = {11, 4}, .causal = true, .weight = {}}, lattice(11, 1), bare),
       reaction("gelu_erf", {}),
       reaction("gelu_tanh", {.activation = Activation::gelu_tanh}),
       reaction("relu", {.activation = Activation::relu}),

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tests/support/reference_attention.hpp"
+
 namespace fluxformer::test::naive {
 namespace {
 
@@ -49,32 +51,6 @@ double activation(Activation which, double x) {
   }
 }
 
-/// q, k or v (part = 0, 1, 2) of one head.
-Row head_of(const Row& qkv, int part, int width, int head, int channels) {
-  const auto first = qkv.begin() + part * width + head * channels;
-  return {first, first + channels};
-}
-
-double logit(Kernel kernel, const Row& q, const Row& k) {
-  double product = 0, distance = 0;
-  for (std::size_t c = 0; c < q.size(); ++c) {
-    product += q[c] * k[c];
-    distance += (q[c] - k[c]) * (q[c] - k[c]);
-  }
-  return kernel == Kernel::dot ? product / std::sqrt(static_cast<double>(q.size())) : -distance / 2;
-}
-
-/// Normalises in place: rows in odd half-steps, columns in even ones.
-void normalise(std::vector<Row>& k, int half_steps) {
-  for (int step = 1; step <= half_steps; ++step)
-    for (std::size_t a = 0; a < k.size(); ++a) {
-      double sum = 0;
-      for (std::size_t b = 0; b < k.size(); ++b) sum += step % 2 == 1 ? k[a][b] : k[b][a];
-      for (std::size_t b = 0; b < k.size(); ++b)
-        if (sum > 0) (step % 2 == 1 ? k[a][b] : k[b][a]) /= sum;
-    }
-}
-
 }  // namespace
 
 Slab token_diffusion(const Tokens& tokens, const Weights& weights, const Slab& u) {
@@ -110,46 +86,8 @@ Slab token_drift(const Tokens& tokens, double speed, const Slab& u) {
 
 Slab attention(const Tokens& tokens, const AttentionSettings& settings, const Weights& weights,
                const Slab& u) {
-  const AttentionWeights<const double>& w = weights.attention;
-  const int d = tokens.width, channels = d / settings.heads;
-  const auto n = static_cast<std::size_t>(tokens.count());
-  Slab out(tokens.size(), 0.0);
-  for (int s = 0; s < tokens.samples; ++s) {
-    std::vector<Row> qkv, mixed(n);
-    for (int x = 0; x < tokens.count(); ++x) {
-      const Row row = row_of(tokens, u, x, s);
-      qkv.push_back(affine(w.w_qkv, w.b_qkv, 3 * d,
-                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm) : row));
-    }
-    for (int head = 0; head < settings.heads; ++head) {
-      std::vector<Row> k(n, Row(n, 0.0));
-      for (std::size_t x = 0; x < n; ++x)
-        for (std::size_t y = 0; y < n; ++y) {
-          if (!tokens.mask.real(s, static_cast<int>(y)) || (tokens.mask.causal && y > x)) continue;
-          // A padded query attends to real tokens, but does not enter the column sums.
-          if (settings.normalisation == Normalisation::sinkhorn && !tokens.mask.real(s, static_cast<int>(x)))
-            continue;
-          const double weight = tokens.mask.weight.empty() ? 1.0 : tokens.mask.weight[y];
-          const double product = logit(settings.kernel, head_of(qkv[x], 0, d, head, channels),
-                                       head_of(qkv[y], 1, d, head, channels));
-          k[x][y] = weight * (settings.normalisation == Normalisation::linear ? product : std::exp(product));
-        }
-      if (settings.normalisation != Normalisation::linear)
-        normalise(k, settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations);
-      for (std::size_t x = 0; x < n; ++x)
-        for (int c = 0; c < channels; ++c) {
-          double sum = 0;
-          for (std::size_t y = 0; y < n; ++y)
-            sum += k[x][y] * qkv[y][static_cast<std::size_t>(2 * d + head * channels + c)];
-          mixed[x].push_back(sum);
-        }
-    }
-    for (int x = 0; x < tokens.count(); ++x) {
-      const Row result = affine(w.w_o, w.b_o, d, mixed[static_cast<std::size_t>(x)]);
-      for (int c = 0; c < d; ++c) out[tokens.at(x, s, c)] = *w.alpha * result[static_cast<std::size_t>(c)];
-    }
-  }
-  return out;
+  return reference::attention({tokens.count(), tokens.samples, tokens.width, tokens.mask}, settings,
+                              weights.attention, u);
 }
 
 Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weights& weights, const Slab& u) {

@@ -95,13 +95,13 @@ TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
   std::vector<double> gradient;
   const double scale = 1.7;
   split.adjoint(problem.p, problem.u, problem.w, gradient, scale);
-  const auto offsets = problem.p.offsets();
-  for (std::size_t part = 0; part + 1 < offsets.size(); ++part) {
+  for (const AttentionLayout::Part& part : problem.p.layout.parts) {
+    if (part.end == part.begin) continue;
     // One random direction of length about 1 within each part.
-    const auto size_of_part = static_cast<double>(offsets[part + 1] - offsets[part]);
+    const auto size_of_part = static_cast<double>(part.end - part.begin);
     auto direction = random_vector(problem.p.flat.size(), 77, 1 / std::sqrt(size_of_part));
     for (std::size_t i = 0; i < direction.size(); ++i)
-      if (i < offsets[part] || i >= offsets[part + 1]) direction[i] = 0;
+      if (i < part.begin || i >= part.end) direction[i] = 0;
     const double h = 1e-5;
     AttentionParameters above = problem.p, below = problem.p;
     above.flat = plus(above.flat, h, direction);
@@ -111,8 +111,7 @@ TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
                               (2 * h);
     // Step squared 1e-10 and round-off 1e-16 / 1e-5, both relative to the size of what is summed.
     const double size = norm(split.rhs(problem.p, problem.u, scale)) * norm(problem.w);
-    EXPECT_NEAR(dot(gradient, direction), difference, 1e-9 * size + 1e-7 * std::abs(difference))
-        << AttentionParameters::names()[part];
+    EXPECT_NEAR(dot(gradient, direction), difference, 1e-9 * size + 1e-7 * std::abs(difference)) << part.name;
   }
 }
 
@@ -158,47 +157,20 @@ INSTANTIATE_TEST_SUITE_P(
 // Attention's part in products with the Hessian: tangents of its value and of its adjoint, in weights, state
 // and the adjoint's vector together.
 
-/// One part of the vector of weights.
-struct Part {
-  std::string name;
-  std::size_t begin, end;
-};
-
-std::vector<Part> parts_of(int width) {
-  const auto d = static_cast<std::size_t>(width);
-  std::vector<Part> parts;
-  std::size_t at = 0;
-  for (const auto& [name, size] : std::vector<std::pair<std::string, std::size_t>>{{"gain", d},
-                                                                                   {"bias", d},
-                                                                                   {"W_Q", d * d},
-                                                                                   {"W_K", d * d},
-                                                                                   {"W_V", d * d},
-                                                                                   {"b_Q", d},
-                                                                                   {"b_K", d},
-                                                                                   {"b_V", d},
-                                                                                   {"W_O", d * d},
-                                                                                   {"b_O", d},
-                                                                                   {"alpha", 1}}) {
-    parts.push_back({name, at, at + size});
-    at += size;
-  }
-  return parts;
-}
-
-std::vector<double> cut(const std::vector<double>& x, const Part& part) {
+std::vector<double> cut(const std::vector<double>& x, const AttentionLayout::Part& part) {
   return {x.begin() + static_cast<std::ptrdiff_t>(part.begin),
           x.begin() + static_cast<std::ptrdiff_t>(part.end)};
 }
 
 /// Errors relative to each array; where cancellation leaves round-off only (no weight of the soft-max moves
 /// with b_K, and none at all with a single token), relative to all of them.
-void expect_close(const AttentionSweep& found, const AttentionSweep& expected, int width, double tolerance,
-                  double round_off) {
+void expect_close(const AttentionSweep& found, const AttentionSweep& expected, const AttentionLayout& layout,
+                  double tolerance, double round_off) {
   EXPECT_LE(norm(plus(found.out, -1, expected.out)), tolerance * norm(expected.out)) << "the value";
   EXPECT_LE(norm(plus(found.u_bar, -1, expected.u_bar)),
             tolerance * norm(expected.u_bar) + round_off * norm(expected.weights_bar))
       << "u_bar";
-  for (const Part& part : parts_of(width))
+  for (const AttentionLayout::Part& part : layout.parts)
     EXPECT_LE(norm(plus(cut(found.weights_bar, part), -1, cut(expected.weights_bar, part))),
               tolerance * norm(cut(expected.weights_bar, part)) + round_off * norm(expected.weights_bar))
         << part.name;
@@ -211,7 +183,7 @@ AttentionPoint moved(AttentionPoint at, double step, const AttentionPoint& direc
 
 /// The plain value and adjoint, with nothing kept.
 AttentionSweep plain_sweep(SplitAttention<double>& split, const AttentionPoint& at, double scale = 1) {
-  AttentionParameters p(split.width(), 1);
+  AttentionParameters p(split.layout(), 1);
   p.flat = at.weights;
   AttentionSweep sweep;
   sweep.out = split.rhs(p, at.u, scale);
@@ -274,8 +246,9 @@ TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
   LinearisedAttention<double> linearised(split, at);
   for (const AttentionPoint* direction : {&one, &other, &one})
     expect_close(linearised.along(*direction),
-                 reference::attention_along(problem.whole, problem.settings, at, *direction).variation,
-                 problem.size.width, 1e-12, 1e-14);
+                 reference::attention_along(problem.whole, problem.settings, problem.p.layout, at, *direction)
+                     .variation,
+                 problem.p.layout, 1e-12, 1e-14);
 }
 
 // h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of
@@ -284,12 +257,12 @@ TEST_P(AttentionSecondOrder, equals_differences_of_value_and_adjoint) {
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const double h = 1e-3;
   expect_close(LinearisedAttention<double>(split, at).along(one), differences(split, at, one, h),
-               problem.size.width, 1e-9, 1e-11);
+               problem.p.layout, 1e-9, 1e-11);
 }
 
 TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  AttentionParameters p(problem.size.width, 1);
+  AttentionParameters p = problem.p;
   p.flat = at.weights;
   AttentionPoint state = one;
   std::fill(state.weights.begin(), state.weights.end(), 0.0);
@@ -318,7 +291,7 @@ TEST_P(AttentionSecondOrder, in_single_precision_differs_by_single_round_off) {
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   SplitAttention<float> single(problem.line, problem.whole, problem.settings);
   expect_close(LinearisedAttention<float>(single, at).along(one),
-               LinearisedAttention<double>(split, at).along(one), problem.size.width, 1e-4, 1e-5);
+               LinearisedAttention<double>(split, at).along(one), problem.p.layout, 1e-4, 1e-5);
 }
 
 // Sizes around vectors, blocks and runs; one channel per head; several chunks of samples, the last smaller.
@@ -393,9 +366,10 @@ TEST(AttentionSecondOrderCalls, vary_with_alpha_where_alpha_is_zero) {
   at.weights.back() = 0;
   const AttentionPoint direction = random_attention_point(problem.whole, 15);
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  expect_close(LinearisedAttention<double>(split, at).along(direction),
-               reference::attention_along(problem.whole, problem.settings, at, direction).variation,
-               odd.width, 1e-12, 1e-14);
+  expect_close(
+      LinearisedAttention<double>(split, at).along(direction),
+      reference::attention_along(problem.whole, problem.settings, problem.p.layout, at, direction).variation,
+      problem.p.layout, 1e-12, 1e-14);
 }
 
 TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
