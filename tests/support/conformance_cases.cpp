@@ -260,17 +260,17 @@ TermCase reaction_case(TermCase c, const ReactionSettings& settings, const React
         };
         LayerWeights<P> weights;
         // In this order in memory.
-        (settings.first_half ? weights.first_reaction : weights.reaction) = {
-            .gain = array(true, d),
-            .bias = array(arrays.biases, d),
-            .w_g = array(settings.gated, f * d),
-            .b_g = array(settings.gated && arrays.biases, f),
-            .w_1 = array(true, f * d),
-            .b_1 = array(arrays.biases, f),
-            .w_2 = array(true, d * f),
-            .b_2 = array(arrays.biases, d),
-            .rho = coefficients + rho,
-            .norm = {arrays.norm_map, norm_eps}};
+        (settings.first_half ? weights.first_reaction : weights.reaction) =
+            ReactionWeights<P>{.gain = array(true, d),
+                               .bias = array(arrays.biases, d),
+                               .w_g = array(settings.gated, f * d),
+                               .b_g = array(settings.gated && arrays.biases, f),
+                               .w_1 = array(true, f * d),
+                               .b_1 = array(arrays.biases, f),
+                               .w_2 = array(true, d * f),
+                               .b_2 = array(arrays.biases, d),
+                               .rho = coefficients + rho,
+                               .norm = {arrays.norm_map, norm_eps}};
         return weights;
       },
       reference);

@@ -451,7 +451,9 @@ TEST_P(RmsNorm, tangent_along_x_is_gain_x_r_cubed_eps) {
     }
     const double size = norm(value(x, its_eps));
     EXPECT_LE(norm(plus(tangent, -1, expected)), 1e-14 * size) << its_eps;
-    if (its_eps > 0.1) EXPECT_LE(relative_difference(tangent, expected), 1e-12);
+    if (its_eps > 0.1) {
+      EXPECT_LE(relative_difference(tangent, expected), 1e-12);
+    }
   }
 }
 
