@@ -19,10 +19,11 @@ using namespace test;
 struct Case {
   int x, y, samples, width, heads;
   bool layer_norm, padding, causal, weights;
+  int window = 0;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width;
+  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width << ", window " << c.window;
 }
 
 class DistributedSecondOrder : public testing::TestWithParam<Case> {
@@ -32,6 +33,7 @@ class DistributedSecondOrder : public testing::TestWithParam<Case> {
     settings.heads = c.heads;
     settings.layer_norm = c.layer_norm;
     whole = {c.x * c.y, c.samples, c.width, {}};
+    arrays.window = c.window;
     whole.mask.causal = c.causal;
     for (int s = 0; c.padding && s < c.samples; ++s)
       whole.mask.length.push_back(std::max(1, whole.tokens - 3 * s));
@@ -40,6 +42,7 @@ class DistributedSecondOrder : public testing::TestWithParam<Case> {
   AttentionPoint point(unsigned seed) const { return random_attention_point(whole, seed); }
 
   AttentionSettings settings;
+  AttentionArrays arrays;
   reference::WholeLine whole;
 };
 
@@ -57,11 +60,11 @@ void expect_equal(const AttentionSweep& found, const AttentionSweep& expected) {
 
 TEST_P(DistributedSecondOrder, does_not_depend_on_the_split) {
   const TokenLine alone = TokenLine::even(MPI_COMM_SELF, GetParam().x, GetParam().y);
-  SplitAttention<double> undivided(alone, whole, settings);
+  SplitAttention<double> undivided(alone, whole, settings, arrays);
   LinearisedAttention<double> there(undivided, point(5), 1.3);
   const AttentionSweep hessian = there.along(point(15)), gauss_newton = there.gauss_newton(point(15));
   for_every_cut(GetParam().x, GetParam().y, [&](const TokenLine& line) {
-    SplitAttention<double> split(line, whole, settings);
+    SplitAttention<double> split(line, whole, settings, arrays);
     LinearisedAttention<double> here(split, point(5), 1.3);
     expect_equal(here.value, there.value);
     expect_equal(here.along(point(15)), hessian);
@@ -71,7 +74,7 @@ TEST_P(DistributedSecondOrder, does_not_depend_on_the_split) {
 
 TEST_P(DistributedSecondOrder, gives_the_same_bits_on_the_same_split) {
   for_every_cut(GetParam().x, GetParam().y, [&](const TokenLine& line) {
-    SplitAttention<double> first(line, whole, settings), second(line, whole, settings);
+    SplitAttention<double> first(line, whole, settings, arrays), second(line, whole, settings, arrays);
     const AttentionSweep a = LinearisedAttention<double>(first, point(5)).along(point(15)),
                          b = LinearisedAttention<double>(second, point(5)).along(point(15));
     EXPECT_EQ(a.out, b.out);
@@ -87,6 +90,9 @@ INSTANTIATE_TEST_SUITE_P(Lattices, DistributedSecondOrder,
                                          Case{7, 7, 3, 16, 1, true, false, true, false},
                                          Case{1, 53, 2, 10, 2, false, true, false, true},
                                          Case{1, 1, 2, 4, 2, true, false, false, false},
+                                         Case{7, 1, 3, 6, 6, true, true, true, false, 3},
+                                         Case{3, 5, 2, 8, 2, false, true, false, true, 4},
+                                         Case{1, 53, 2, 10, 2, true, true, true, false, 5},
                                          // Chunks of one sample each: 6 * 211 * 96 numbers fill the cache.
                                          Case{211, 1, 3, 96, 3, true, true, true, false}));
 

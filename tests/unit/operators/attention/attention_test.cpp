@@ -18,21 +18,26 @@ namespace {
 
 using namespace test;
 
-/// (kernel, Sinkhorn iterations or `softmax` or `linear`, layer norm, mask)
-using AttentionSetting = std::tuple<Kernel, int, bool, Mask>;
+struct AttentionSetting {
+  Kernel kernel;
+  int iterations;  // of Sinkhorn, or `softmax` or `linear`
+  bool layer_norm;
+  Mask mask;
+  int window = 0;
+};
 
 class AttentionTerm : public testing::TestWithParam<std::tuple<Size, AttentionSetting>> {
  protected:
   static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
-    const auto& [kernel, iterations, layer_norm, mask] = setting;
-    return {size, make_settings(kernel, iterations, layer_norm), mask};
+    const auto& [kernel, iterations, layer_norm, mask, window] = setting;
+    return {size, make_settings(kernel, iterations, layer_norm), mask, {.window = window}};
   }
 };
 
 TEST_P(AttentionTerm, equals_the_plain_reference) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto expected = problem.reference_rhs();
   // Sums of up to 139 terms and exponentials of round-off-perturbed logits of a few units: some 1e-14.
   EXPECT_LT(relative_difference(split.rhs(problem.p, problem.u), expected), 1e-13);
@@ -44,21 +49,21 @@ TEST_P(AttentionTerm, equals_the_plain_reference) {
 
 TEST_P(AttentionTerm, in_single_precision_differs_by_single_round_off) {
   const AttentionProblem problem = make();
-  SplitAttention<float> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<float> split(problem.line, problem.whole, problem.settings, problem.arrays);
   // 6e-8 per operation, over sums of products of up to 62 channels and logits of up to about 10.
   EXPECT_LT(relative_difference(split.rhs(problem.p, problem.u), problem.reference_rhs()), 2e-5);
 }
 
 TEST_P(AttentionTerm, matrix_equals_the_plain_reference) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
   EXPECT_LT(relative_difference(k, problem.reference_matrix()), 1e-13);
 }
 
 TEST_P(AttentionTerm, tangent_is_the_derivative) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto base = split.rhs(problem.p, problem.u);
   const auto tangent = split.tangent(problem.p, problem.u, problem.v);
   const auto remainder = [&](double h) {
@@ -81,7 +86,7 @@ TEST_P(AttentionTerm, tangent_is_the_derivative) {
 
 TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> gradient;
   const auto tangent = split.tangent(problem.p, problem.u, problem.v, -0.37);
   const auto u_bar = split.adjoint(problem.p, problem.u, problem.w, gradient, -0.37);
@@ -91,7 +96,7 @@ TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
 
 TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> gradient;
   const double scale = 1.7;
   split.adjoint(problem.p, problem.u, problem.w, gradient, scale);
@@ -117,8 +122,8 @@ TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
 
 TEST_P(AttentionTerm, adjoint_in_single_precision_differs_by_single_round_off) {
   const AttentionProblem problem = make();
-  SplitAttention<double> exact(problem.line, problem.whole, problem.settings);
-  SplitAttention<float> single(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> exact(problem.line, problem.whole, problem.settings, problem.arrays);
+  SplitAttention<float> single(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> expected, found;
   const auto u_bar = exact.adjoint(problem.p, problem.u, problem.w, expected);
   const auto tangent = exact.tangent(problem.p, problem.u, problem.v);
@@ -145,6 +150,19 @@ INSTANTIATE_TEST_SUITE_P(
                                      AttentionSetting{Kernel::dot, linear, false, Mask::causal},
                                      AttentionSetting{Kernel::dot, linear, true,
                                                       Mask::weights_and_padding})));
+// Windows around registers, below and above tiles and runs; padding that sees nothing.
+INSTANTIATE_TEST_SUITE_P(
+    Window, AttentionTerm,
+    testing::Combine(testing::Values(tiny, odd, wide, vit, runs, long_padded),
+                     testing::Values(AttentionSetting{Kernel::dot, softmax, true, Mask::causal, 1},
+                                     AttentionSetting{Kernel::dot, softmax, true, Mask::both, 3},
+                                     AttentionSetting{Kernel::dot, softmax, false, Mask::weights_and_padding,
+                                                      2},
+                                     AttentionSetting{Kernel::l2, softmax, true, Mask::both, 40},
+                                     AttentionSetting{Kernel::l2, softmax, false, Mask::none, 33},
+                                     AttentionSetting{Kernel::dot, linear, true, Mask::both, 3},
+                                     AttentionSetting{Kernel::dot, linear, false, Mask::weights_and_padding,
+                                                      17})));
 INSTANTIATE_TEST_SUITE_P(
     Sinkhorn, AttentionTerm,
     testing::Combine(testing::Values(tiny, odd, vit),
@@ -211,15 +229,19 @@ AttentionSweep differences(SplitAttention<double>& split, const AttentionPoint& 
   return sum;
 }
 
-/// (softmax or linear, layer norm, mask)
-using Setting = std::tuple<int, bool, Mask>;
+struct Setting {
+  int normalisation;  // softmax or linear
+  bool layer_norm;
+  Mask mask;
+  int window = 0;
+};
 
 class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Setting>> {
  protected:
   static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
-    const auto& [normalisation, layer_norm, mask] = setting;
-    return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask};
+    const auto& [normalisation, layer_norm, mask, window] = setting;
+    return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask, {.window = window}};
   }
   const AttentionProblem problem = make();
   const AttentionPoint at = random_attention_point(problem.whole, 5),
@@ -228,7 +250,7 @@ class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Sett
 };
 
 TEST_P(AttentionSecondOrder, linearises_without_changing_a_bit_of_value_and_adjoint) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at, -0.37);
   const AttentionSweep plain = plain_sweep(split, at, -0.37);
   EXPECT_EQ(linearised.value.out, plain.out);
@@ -242,7 +264,7 @@ TEST_P(AttentionSecondOrder, linearises_without_changing_a_bit_of_value_and_adjo
 
 // Sums of up to 139 terms of about 1e-16, and the cancellations of the soft-max's derivatives.
 TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at);
   for (const AttentionPoint* direction : {&one, &other, &one})
     expect_close(linearised.along(*direction),
@@ -254,14 +276,14 @@ TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
 // h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of
 // round-off.
 TEST_P(AttentionSecondOrder, equals_differences_of_value_and_adjoint) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const double h = 1e-3;
   expect_close(LinearisedAttention<double>(split, at).along(one), differences(split, at, one, h),
                problem.p.layout, 1e-9, 1e-11);
 }
 
 TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   AttentionParameters p = problem.p;
   p.flat = at.weights;
   AttentionPoint state = one;
@@ -272,7 +294,7 @@ TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
 
 // <u', u_bar'> + <theta', theta_bar'> at fixed w is the second derivative of <w, value>.
 TEST_P(AttentionSecondOrder, is_a_symmetric_form_at_a_fixed_vector) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at);
   const auto with_fixed_vector = [](AttentionPoint direction) {
     std::fill(direction.w.begin(), direction.w.end(), 0.0);
@@ -288,8 +310,8 @@ TEST_P(AttentionSecondOrder, is_a_symmetric_form_at_a_fixed_vector) {
 }
 
 TEST_P(AttentionSecondOrder, in_single_precision_differs_by_single_round_off) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  SplitAttention<float> single(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
+  SplitAttention<float> single(problem.line, problem.whole, problem.settings, problem.arrays);
   expect_close(LinearisedAttention<float>(single, at).along(one),
                LinearisedAttention<double>(split, at).along(one), problem.p.layout, 1e-4, 1e-5);
 }
@@ -303,6 +325,16 @@ INSTANTIATE_TEST_SUITE_P(
                                      Setting{softmax, false, Mask::weights_and_padding},
                                      Setting{linear, true, Mask::both},
                                      Setting{linear, false, Mask::weights_and_padding})));
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, AttentionSecondOrder,
+    testing::Combine(testing::Values(odd, wide, vit, runs, long_padded),
+                     testing::Values(Setting{softmax, true, Mask::causal, 1},
+                                     Setting{softmax, true, Mask::both, 3},
+                                     Setting{softmax, false, Mask::weights_and_padding, 2},
+                                     Setting{softmax, true, Mask::none, 33},
+                                     Setting{linear, true, Mask::both, 3},
+                                     Setting{linear, false, Mask::weights_and_padding, 17})));
 
 /// All results of one linearisation, with every base the same numbers elsewhere, the result, or the vector.
 enum class Base { apart, result, vector };
