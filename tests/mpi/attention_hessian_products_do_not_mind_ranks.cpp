@@ -20,16 +20,19 @@ struct Case {
   int x, y, samples, width, heads;
   bool layer_norm, padding, causal, weights;
   int window = 0;
+  AttentionSettings terms = {};  // beside heads and norm
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width << ", window " << c.window;
+  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width << ", window "
+       << c.window;
 }
 
 class DistributedSecondOrder : public testing::TestWithParam<Case> {
  protected:
   DistributedSecondOrder() {
     const Case& c = GetParam();
+    settings = c.terms;
     settings.heads = c.heads;
     settings.layer_norm = c.layer_norm;
     whole = {c.x * c.y, c.samples, c.width, {}};
@@ -39,7 +42,9 @@ class DistributedSecondOrder : public testing::TestWithParam<Case> {
       whole.mask.length.push_back(std::max(1, whole.tokens - 3 * s));
     for (int t = 0; c.weights && t < whole.tokens; ++t) whole.mask.weight.push_back(0.4 + 0.2 * (t % 5));
   }
-  AttentionPoint point(unsigned seed) const { return random_attention_point(whole, seed); }
+  AttentionPoint point(unsigned seed) const {
+    return random_attention_point(whole, AttentionLayout(whole.width, settings), seed);
+  }
 
   AttentionSettings settings;
   AttentionArrays arrays;
@@ -83,6 +88,19 @@ TEST_P(DistributedSecondOrder, gives_the_same_bits_on_the_same_split) {
   });
 }
 
+const Case language_model{
+    13,
+    1,
+    2,
+    8,
+    4,
+    true,
+    true,
+    true,
+    false,
+    5,
+    {.groups = 2, .head_width = 6, .qk_norm = true, .rotary = {RotaryLayout::half, 4, 1.2}}};
+
 INSTANTIATE_TEST_SUITE_P(Lattices, DistributedSecondOrder,
                          testing::Values(Case{7, 1, 2, 6, 2, true, false, false, false},
                                          Case{7, 1, 3, 6, 6, true, true, true, false},
@@ -92,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Lattices, DistributedSecondOrder,
                                          Case{1, 1, 2, 4, 2, true, false, false, false},
                                          Case{7, 1, 3, 6, 6, true, true, true, false, 3},
                                          Case{3, 5, 2, 8, 2, false, true, false, true, 4},
-                                         Case{1, 53, 2, 10, 2, true, true, true, false, 5},
+                                         Case{1, 53, 2, 10, 2, true, true, true, false, 5}, language_model,
                                          // Chunks of one sample each: 6 * 211 * 96 numbers fill the cache.
                                          Case{211, 1, 3, 96, 3, true, true, true, false}));
 

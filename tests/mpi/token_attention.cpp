@@ -24,6 +24,7 @@ struct Case {
   int sinkhorn_iterations;  // 0: softmax, -1: linear
   bool padding, causal, weights;
   int window = 0;
+  AttentionSettings terms = {};  // beside heads, kernel and normalisation
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -36,7 +37,6 @@ class TokenAttention : public testing::TestWithParam<Case> {
  protected:
   TokenAttention() {
     const Case& c = GetParam();
-    settings.heads = c.heads;
     settings.kernel = c.kernel;
     settings.normalisation = c.sinkhorn_iterations < 0    ? Normalisation::linear
                              : c.sinkhorn_iterations == 0 ? Normalisation::softmax
@@ -56,9 +56,15 @@ class TokenAttention : public testing::TestWithParam<Case> {
     test::for_every_cut(GetParam().x, GetParam().y, f);
   }
 
-  AttentionSettings settings;
+  static AttentionSettings with_heads(const Case& c) {
+    AttentionSettings settings = c.terms;
+    settings.heads = c.heads;
+    return settings;
+  }
+
+  AttentionSettings settings = with_heads(GetParam());
   WholeLine whole;
-  AttentionParameters p{AttentionLayout(GetParam().width, {}, {.window = GetParam().window}), 5};
+  AttentionParameters p{AttentionLayout(GetParam().width, settings, {.window = GetParam().window}), 5};
   std::vector<double> u, v, w;
 };
 
@@ -142,6 +148,36 @@ INSTANTIATE_TEST_SUITE_P(Windows, TokenAttention,
                                          Case{53, 1, 2, 10, 2, Kernel::dot, -1, true, false, false, 5},
                                          Case{211, 1, 3, 6, 3, Kernel::dot, 0, true, true, false, 37}));
 
+// Groups, norms of heads and rotary positions, which count the tokens of the whole line.
+INSTANTIATE_TEST_SUITE_P(LanguageModels, TokenAttention,
+                         testing::Values(Case{13,
+                                              1,
+                                              2,
+                                              8,
+                                              4,
+                                              Kernel::dot,
+                                              0,
+                                              true,
+                                              true,
+                                              false,
+                                              5,
+                                              {.groups = 2,
+                                               .head_width = 6,
+                                               .qk_norm = true,
+                                               .rotary = {RotaryLayout::half, 4, 1.2}}},
+                                         Case{3,
+                                              5,
+                                              2,
+                                              8,
+                                              4,
+                                              Kernel::l2,
+                                              3,
+                                              true,
+                                              false,
+                                              true,
+                                              0,
+                                              {.groups = 2, .rotary = {RotaryLayout::interleaved, 2}}}));
+
 /// Columns, rows, whether causal, window.
 using Window = std::tuple<int, int, bool, int>;
 class WindowOfTheLine : public testing::TestWithParam<Window> {};
@@ -196,6 +232,22 @@ TEST(WindowedRing, computes_the_pairs_of_the_window_and_stops_behind_it) {
   EXPECT_EQ(work_of(line, true), size > 1 ? 1U : 0U);
   // In front and behind: the block of the rank in front comes last.
   EXPECT_EQ(work_of(line, false), static_cast<unsigned>(size - 1));
+}
+
+// Keys, values and beta of a token: 2 G c + H numbers.
+TEST(TokenAttentionGroups, send_the_keys_and_values_of_groups_alone) {
+  const int ranks = size_of(MPI_COMM_WORLD);
+  const TokenLine line = TokenLine::even(MPI_COMM_WORLD, 3 * ranks, 1, ranks, 1);
+  for (const int groups : {1, 2, 4}) {
+    const AttentionSettings settings{.heads = 4, .groups = groups, .head_width = 5};
+    SplitAttention<double> split(line, {3 * ranks, 2, 8, {}}, settings);
+    const AttentionParameters p(split.layout(), 5);
+    const auto u = random_vector(static_cast<std::size_t>(3 * ranks * 2 * 8), 1);
+    const auto before = work_counts().at(Phase::ring).bytes;
+    split.rhs(p, u);
+    EXPECT_EQ(work_counts().at(Phase::ring).bytes - before,
+              sizeof(double) * static_cast<std::size_t>((ranks - 1) * 3 * 2 * (2 * groups * 5 + 4)));
+  }
 }
 
 TEST(TokenRing, shows_every_block_to_every_rank_and_brings_the_sums_home) {
