@@ -12,10 +12,11 @@
 
 namespace fluxformer::test {
 
-/// The arrays that a layer has, and its norms.
+/// The arrays that a layer has, its norms and its window.
 struct AttentionArrays {
   bool norm = true, norm_bias = true, qkv_biases = true, output_bias = true;
   NormSettings norm_settings = {};
+  int window = 0;
 };
 
 /// Sizes and places of gain, bias, W_QKV, b_QKV, W_O, b_O, q_gain, k_gain and, at the end, alpha. Arrays that
@@ -73,7 +74,8 @@ struct AttentionLayout {
                          .k_gain = at("k_gain"),
                          .alpha = alpha,
                          .norm = arrays.norm_settings,
-                         .theta = theta.empty() ? nullptr : theta.data()};
+                         .theta = theta.empty() ? nullptr : theta.data(),
+                         .window = arrays.window};
     return weights;
   }
 

@@ -83,7 +83,7 @@ double logit(Kernel kernel, const double* q, const double* k, int channels) {
 
 /// k[x][y], n x n, of one head of one sample.
 std::vector<double> head_matrix(const WholeLine& line, const AttentionSettings& settings,
-                                const Projections& qkv, int sample, int head) {
+                                const Projections& qkv, int window, int sample, int head) {
   const int n = line.tokens, channels = settings.channels(line.width), groups = settings.key_groups();
   const auto query = [&](int x) {
     return qkv.q.data() + ((x * line.samples + sample) * settings.heads + head) * channels;
@@ -98,7 +98,7 @@ std::vector<double> head_matrix(const WholeLine& line, const AttentionSettings& 
   const auto k = [&](int x, int y) -> double& { return matrix[static_cast<std::size_t>(x * n + y)]; };
   for (int x = 0; x < n; ++x)
     for (int y = 0; y < n; ++y)
-      if (line.mask.real(sample, y) && !(line.mask.causal && y > x))
+      if (line.sees(sample, x, y, window))
         k(x, y) = weight(y) * (settings.normalisation == Normalisation::linear
                                    ? logit(settings.kernel, query(x), key(y), channels)
                                    : std::exp(logit(settings.kernel, query(x), key(y), channels)));
@@ -112,7 +112,7 @@ std::vector<double> head_matrix(const WholeLine& line, const AttentionSettings& 
         if (step % 2 == 1) sum += k(a, b);
         if (step % 2 == 0 && line.mask.real(sample, b)) sum += weight(b) * k(b, a) / weight(a);
       }
-      if (sum == 0) continue;  // the column of a padded key
+      if (sum == 0) continue;  // the column of a padded key; a row that sees none
       for (int b = 0; b < n; ++b) (step % 2 == 1 ? k(a, b) : k(b, a)) /= sum;
     }
   return matrix;
@@ -126,7 +126,7 @@ std::vector<double> attention_matrix(const WholeLine& line, const AttentionSetti
   std::vector<double> all;
   for (int sample = 0; sample < line.samples; ++sample)
     for (int head = 0; head < settings.heads; ++head) {
-      const std::vector<double> one = head_matrix(line, settings, qkv, sample, head);
+      const std::vector<double> one = head_matrix(line, settings, qkv, weights.window, sample, head);
       all.insert(all.end(), one.begin(), one.end());
     }
   return all;

@@ -69,7 +69,7 @@ class Sample {
   bool linear() const { return settings_.normalisation == Normalisation::linear; }
   /// w_y, or 0 where x does not see y.
   Dual weight(std::size_t x, std::size_t y) const {
-    if (!line_.mask.real(number_, static_cast<int>(y)) || (line_.mask.causal && y > x)) return {};
+    if (!line_.sees(number_, static_cast<int>(x), static_cast<int>(y), layout_.arrays.window)) return {};
     return {line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0};
   }
   /// f(first channel, place of the gain, x) for the heads of queries and groups of keys of every token x.
@@ -175,7 +175,8 @@ void Sample::fill_plan(std::size_t h) {
       plan_[pair(h, x, y)] = weight(x, y) * (linear() ? logit : exp(logit));
       sum += plan_[pair(h, x, y)];
     }
-    for (std::size_t y = 0; y < n_ && !linear(); ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
+    if (linear() || sum.x == 0) continue;  // 0: a row that sees no key
+    for (std::size_t y = 0; y < n_; ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
   }
 }
 

@@ -107,7 +107,8 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
                       .q_gain = array("q_gain"),
                       .k_gain = array("k_gain"),
                       .alpha = alpha_.data(),
-                      .norm = spec.norm_settings()};
+                      .norm = spec.norm_settings(),
+                      .window = spec.window(at.layer)};
   const auto reaction = [&](const std::string& prefix, const std::string& norm) {
     return ReactionWeights<const double>{.gain = array(prefix + norm + "_gain"),
                                          .bias = array(prefix + norm + "_bias"),

@@ -15,14 +15,18 @@
 //                   a single half-step is softmax
 //   linear          k(x, y) = w_y logit    no soft-max: of any sign, rows do not sum to 1 (dot only)
 //
-// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm or
-// RMSNorm for norm = pre and the identity otherwise, or in a layer without its gain. N_q and N_k (qk_norm) are
-// RMSNorms over the channels of a head, R_x are rotary positions (operators/attention/rotary.hpp); without
-// them they are the identity. Biases may be absent. If the tokens are spread over ranks, blocks of 2 G c
-// numbers a token travel around a ring; sums use a running maximum, and no n x n matrix is formed. Cost per
-// slab and rank: 4 r d (H + G) c + 4 n r H c flops for r local rows of a line of n tokens; memory O(r d).
-// Sources: Vaswani et al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018
-// (running maximum), Ainslie et al. 2023 (groups), Henry et al. 2020 (qk_norm).
+// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. A window W of the layer
+// (AttentionWeights::window, 0: none) hides more, exactly: a causal x sees y <= x with x - y < W, itself
+// included, another one |x - y| <= W, by global index. A row that then sees no token (padding far behind the
+// last real one) is 0. N is LayerNorm or RMSNorm for norm = pre and the identity otherwise, or in a layer
+// without its gain. N_q and N_k (qk_norm) are RMSNorms over the channels of a head, R_x are rotary positions
+// (operators/attention/rotary.hpp); without them they are the identity. Biases may be absent. If the tokens
+// are spread over ranks, blocks of 2 G c numbers a token travel around a ring; sums use a running maximum, and
+// no n x n matrix is formed. Cost per slab and rank: 4 r d (H + G) c + 4 n r H c flops for r local rows of a
+// line of n tokens, where n W - W (W - 1) / 2 pairs of a causal window and n (2 W + 1) - W (W + 1) of another
+// one take the place of n^2; memory O(r d). Sources: Vaswani et al. 2017 (dot), docs/model.md source E (l2,
+// sinkhorn), Milakov and Gimelshein 2018 (running maximum), Ainslie et al. 2023 (groups), Henry et al. 2020
+// (qk_norm), Beltagy et al. 2020 (windows).
 
 #include <cstddef>
 #include <memory>
@@ -103,7 +107,7 @@ class Attention final : public SlabTerm<T> {
   /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the
   /// kernel, 4 d (H + G) c per row and 4 H c per visible token (sinkhorn: 2 H c more for each further
   /// half-step).
-  void count(int passes) const;
+  void count(int passes, const AttentionWeights<const T>& theta) const;
   /// body() for every chunk, whose forward pass is that of the tape, or (null) computed again.
   template <class Body>
   void over_known_chunks(const AttentionWeights<const T>& theta, const double* u, TermTape* tape,
