@@ -2,7 +2,7 @@
 """`fluxformer import CHECKPOINT config.json`: the model file of a published model has the hidden states, the attention and the logits
 that PyTorch has, whatever class, names, prefix, kind of number or format it was published with.
 
-The reference is tests/support/published_reference.h5 (PyTorch, float64); numpy_model.py computes what a model file says.
+The references are published_reference.h5 and language_models_reference.h5 of tests/support (PyTorch, float64); numpy_model.py computes what a model file says.
 """
 
 import os
@@ -24,7 +24,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 from python_package import ENVIRONMENT, FolderTest, call  # noqa: E402
 
 CASES = {"bert": "Bert", "bert_untied": "Bert", "distilbert": "DistilBert", "gpt2": "GPT2", "vit": "ViT", "roberta": "Roberta",
-         "electra": "Electra", "opt": "OPT", "deit": "DeiT"}
+         "electra": "Electra", "opt": "OPT", "deit": "DeiT", "llama": "Llama", "llama_biased": "Llama", "mistral": "Mistral", "qwen2": "Qwen2",
+         "qwen3": "Qwen3", "gpt_neox": "GPTNeoX", "gpt_neox_sequential": "GPTNeoX", "gptj": "GPTJ", "modernbert": "ModernBert", "modernbert_biased": "ModernBert"}
 EVERY = [(name, kind) for name, family in CASES.items() for kind in CLASSES if kind.startswith(family)]
 # float64: two layers of sums of at most 48 terms of order one, and logits of 12: some hundred roundings of 1.1e-16.
 TOLERANCE = 1e-12
