@@ -17,6 +17,8 @@ import h5py
 import numpy as np
 
 SCHEMA_VERSION = 1
+# Attributes of /model that language models of today bring, and what they are if they are missing.
+OF_TODAY = {"norm_map": "layer", "biases": "all", "gated": "off", "rotary_layout": "none", "first_norm": "on"}
 LAYER_MAP = "1fe"  # of adjoint.method: one layer map for each depth cell
 
 
@@ -72,6 +74,18 @@ def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
     if not isinstance(value, int) or value < 1:
         raise Unfit(f"{path}: /model@{name} is {value!r}, not a whole number from 1 on")
     return value
+
+
+def refuse_of_today(path: str, attributes: Mapping[str, object], stored: Stored, taker: str) -> None:
+    """Unfit if layers have what `taker` does not know: RMSNorm, gated networks, rotary positions, groups of keys, windows, missing biases."""
+    for name, usual in OF_TODAY.items():
+        if (found := attributes.get(name, usual)) != usual:
+            raise Unfit(f"{path}: /model@{name} is {found}: {taker} is {usual} only")
+    width, heads = whole(path, attributes, "width"), whole(path, attributes, "heads")
+    for name, every in (("groups", heads), ("head_width", width // heads)):
+        if (found := attributes.get(name) or every) != every:
+            raise Unfit(f"{path}: /model@{name} is {found}: {taker} is {every} only")
+    stored.must_be("window", 0, f"{taker} sees all tokens")
 
 
 def march_of(settings: Mapping[str, Value]) -> str:

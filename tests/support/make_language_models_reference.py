@@ -16,7 +16,8 @@ import h5py
 import numpy as np
 import torch
 
-from torch_language_models import outputs, shapes
+from language_model_shapes import shapes
+from torch_language_models import outputs
 
 WORDS, TOKENS, CLASSES, LENGTHS = 29, 11, 4, [11, 6, 1]
 LLAMA = {"model_type": "llama", "vocab_size": WORDS, "hidden_size": 20, "intermediate_size": 28, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -51,9 +51,12 @@ class Checkpoint:
         self._trunk: set[str] = set()  # names that had the prefix
         found = read_tensors(path, key)
         of_trunk = re.compile(rf"(?:{prefix})\.")
-        depth = max((_models(name) for name in found), default=0) if of_trunk.match("model.") else 0
+        depths = {name: _models(name) for name in found}
+        wholes = {name: plain_name(name)[len("model.") * depth:] for name, depth in depths.items()}
+        named = any(map(of_trunk.match, wholes.values())) or not of_trunk.match("model.")
+        deepest = 0 if named else max(depths.values(), default=0)
         for name, tensor in found.items():
-            whole = plain_name(name)[len("model.") * _models(name):]
+            whole = wholes[name]
             here = of_trunk.sub("", whole, count=1) if of_trunk.match(whole) else whole
             for old, new in OLD_NAMES.items():
                 here = re.sub(rf"{re.escape(old)}$", new, here)
@@ -61,7 +64,7 @@ class Checkpoint:
                 here = re.sub(rf"^(?:{newer})", older, here)
             if re.fullmatch(ignored, here) or here == AVERAGED:
                 continue
-            if of_trunk.match(whole) or 0 < depth == _models(name):
+            if of_trunk.match(whole) or 0 < deepest == depths[name]:
                 self._trunk.add(here)
             if here in self._tensors:
                 raise Unfit(f"{path}: {self._published[here]} and {name} are the same tensor")
