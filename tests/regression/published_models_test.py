@@ -148,11 +148,18 @@ class Published(PublishedTest):
         buffers = {"bert": {"embeddings.position_ids": np.arange(11)}, "distilbert": {"embeddings.position_ids": np.arange(9)},
                    "gpt2": {"h.1.attn.bias": np.ones((1, 1, 10, 10)), "h.0.attn.masked_bias": np.array(-1e4)}, "vit": {},
                    "roberta": {"embeddings.position_ids": np.arange(13), "embeddings.token_type_ids": np.zeros(13)},
-                   "electra": {"embeddings.position_ids": np.arange(11)}, "opt": {"decoder.version": np.array(3.0)}, "deit": {}}
+                   "electra": {"embeddings.position_ids": np.arange(11)}, "opt": {"decoder.version": np.array(3.0)}, "deit": {},
+                   "llama": {"layers.2.self_attn.rotary_emb.inv_freq": np.ones(4)}, "mistral": {"rotary_emb.inv_freq": np.ones(3)}, "qwen2": {}, "qwen3": {},
+                   "gpt_neox": {"layers.0.attention.bias": np.ones((1, 1, 9, 9)), "layers.1.attention.masked_bias": np.array(-1e9),
+                                "layers.2.attention.rotary_emb.inv_freq": np.ones(2)},
+                   "gptj": {"h.0.attn.bias": np.ones((1, 1, 9, 9)), "h.1.attn.masked_bias": np.array(-1e9)}, "modernbert": {}}
         for name, kind, prefix in (("bert", "BertForMaskedLM", "bert."), ("distilbert", "DistilBertForMaskedLM", "distilbert."),
                                    ("gpt2", "GPT2LMHeadModel", "transformer."), ("vit", "ViTForImageClassification", "vit."),
                                    ("roberta", "RobertaForMaskedLM", "roberta."), ("electra", "ElectraForMaskedLM", "electra."),
-                                   ("opt", "OPTForCausalLM", "model."), ("deit", "DeiTForImageClassificationWithTeacher", "deit.")):
+                                   ("opt", "OPTForCausalLM", "model."), ("deit", "DeiTForImageClassificationWithTeacher", "deit."),
+                                   ("llama", "LlamaForCausalLM", "model."), ("mistral", "MistralForSequenceClassification", "model."),
+                                   ("gpt_neox", "GPTNeoXForCausalLM", "gpt_neox."), ("gptj", "GPTJForCausalLM", "transformer."),
+                                   ("modernbert", "ModernBertForMaskedLM", "model.")):
             case = Case(name)
             config, tensors = case.published(kind)
             for renamed in (lambda one: one.removeprefix(prefix), lambda one: "model." + one,
@@ -170,7 +177,14 @@ class Published(PublishedTest):
                                     ("roberta", "RobertaForMaskedLM", ("pad_token_id", "hidden_act", "position_embedding_type")),
                                     ("electra", "ElectraForMaskedLM", ("layer_norm_eps", "hidden_act", "type_vocab_size")),
                                     ("opt", "OPTForCausalLM", ("activation_function", "do_layer_norm_before", "word_embed_proj_dim")),
-                                    ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias"))):
+                                    ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias")),
+                                    ("llama", "LlamaForCausalLM", ("hidden_act", "rope_theta", "tie_word_embeddings", "attention_bias")),
+                                    ("mistral", "MistralForCausalLM", ("hidden_act", "rope_theta", "rope_scaling", "tie_word_embeddings", "max_position_embeddings")),
+                                    ("gpt_neox", "GPTNeoXForCausalLM", ("layer_norm_eps", "hidden_act", "rotary_emb_base", "use_parallel_residual",
+                                                                       "tie_word_embeddings")),
+                                    ("gptj", "GPTJForCausalLM", ("n_inner", "activation_function", "layer_norm_epsilon", "tie_word_embeddings")),
+                                    ("modernbert", "ModernBertForMaskedLM", ("norm_eps", "hidden_activation", "global_attn_every_n_layers", "global_rope_theta",
+                                                                            "classifier_activation"))):
             case = Case(name)
             config, tensors = case.published(kind)
             self.accepted(*save(self.folder, {key: value for key, value in config.items() if key not in entries and key != "architectures"}, tensors))

@@ -10,7 +10,7 @@ from fluxformer.published.rotary import alike, share_of
 
 LINEARS = {"O": "attention.dense", "1": "mlp.dense_h_to_4h", "2": "mlp.dense_4h_to_h"}
 NORMS = {"norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
-SHARE = 0.25  # rotary_pct, if config.json does not say it
+TURNED = 0.25  # rotary_pct, if config.json does not say it
 
 
 def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
@@ -27,8 +27,8 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     longest = say_longest(config, model, "max_position_embeddings")
     layers = int(model.attributes["layers"])
     kinds_of_layers(config, layers, [FULL] * layers, "the family, which has no windows")
-    turned = share_of(config, ["rotary_pct", "partial_rotary_factor"], model.head_width, SHARE)
-    model.rotate(alike(config, layers, turned, ["rotary_emb_base", "rope_theta"], longest))
+    share, turned = share_of(config, ["rotary_pct", "partial_rotary_factor"], model.head_width, TURNED)
+    model.rotate(alike(config, layers, turned, ["rotary_emb_base", "rope_theta"], longest, share))
     model.vocabulary(config, tensors, "embed_in.weight")
     for number in range(layers):
         model.encoder_layer(tensors, number + 1, f"layers.{number}.", LINEARS, NORMS)

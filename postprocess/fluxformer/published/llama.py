@@ -74,7 +74,8 @@ class Family:
             model.attributes["groups"] = groups
         model.attributes.update(causal="on", norm_map="rms", gated="on", biases=self.biases(config))
         longest = say_longest(config, model, "max_position_embeddings")
-        config.must_be("partial_rotary_factor", 1.0, "this family turns all channels of a head")
+        if config.number("partial_rotary_factor", 1.0) != 1:
+            raise config.refuse("partial_rotary_factor", "this family turns all channels of a head")
         layers = int(model.attributes["layers"])
         model.rotate(alike(config, layers, turned, ["rope_theta"], longest))
         model.windows(self.windows(config, layers))

@@ -23,7 +23,8 @@ ENTRIES: dict[str, tuple[str, ...]] = {
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")}
 SCHEME = ("rope_type", "type")
-OF_ALL = (*SCHEME, "rope_theta", "partial_rotary_factor")
+SHARE = "partial_rotary_factor"  # of the channels of a head, which are turned
+OF_ALL = (*SCHEME, "rope_theta", SHARE)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Rotary:
     fixed: bool
 
 
-def alike(config: Config, layers: int, turned: int, bases: Sequence[str], longest: int | None) -> Rotary:
+def alike(config: Config, layers: int, turned: int, bases: Sequence[str], longest: int | None, share: float = 1.0) -> Rotary:
     """Rotary positions, of layout half, that are the same in all layers.
 
     Parameters
@@ -81,6 +82,8 @@ def alike(config: Config, layers: int, turned: int, bases: Sequence[str], longes
         Entries that are the base. All that are there must say the same.
     longest : int or None
         max_position_embeddings, if config.json says it.
+    share : float
+        partial_rotary_factor, if an entry says it.
 
     Raises
     ------
@@ -89,6 +92,9 @@ def alike(config: Config, layers: int, turned: int, bases: Sequence[str], longes
     """
     places = [config.part(name) for name in (PARAMETERS, SCALING) if config.has(name)]
     base = same_number([*((config, name) for name in bases), *((place, "rope_theta") for place in places)], BASE)
+    for place in places:
+        if place.number(SHARE, share) != share:
+            raise place.refuse(SHARE, f"this model turns {share:g} of the channels of a head")
     found = [frequencies(place, base, turned, longest) for place in places] or [Frequencies(usual(base, turned))]
     if len(found) == 2 and not (np.array_equal(found[0].theta, found[1].theta) and found[0].scale == found[1].scale):
         raise config.refuse(PARAMETERS, f"contradicts {SCALING}")
@@ -124,6 +130,8 @@ def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[st
         places.only(bases, f"the kinds of layers are {', '.join(bases)}")
         for kind in there:
             place = places.part(kind)
+            if place.number(SHARE, 1.0) != 1:
+                raise place.refuse(SHARE, "this family turns all channels of a head")
             found[kind] = frequencies(place, same_number([(place, "rope_theta")], bases[kind]), turned, longest)
     else:
         found = {kind: Frequencies(usual(bases[kind], turned)) for kind in there}
@@ -133,16 +141,18 @@ def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[st
                   found[there[0]].scale, "half", all(one.fixed for one in found.values()))
 
 
-def share_of(config: Config, names: Sequence[str], channels: int, default: float) -> int:
-    """Channels of a head of so many that are turned: int(share * channels), where the entries of these names, and partial_rotary_factor of
-    rope_parameters, are the share. Unfit if they differ, or if the number is odd."""
-    places = [(config, name) for name in names] + [(config.part(PARAMETERS), "partial_rotary_factor") for _ in range(config.has(PARAMETERS))]
+def share_of(config: Config, names: Sequence[str], channels: int, default: float) -> tuple[float, int]:
+    """The share of the channels of a head that are turned, which the entries of these names, and partial_rotary_factor of rope_parameters, say,
+    and their number. Unfit if they differ, or if the number is odd."""
+    places = [(config, name) for name in names]
+    if config.has(PARAMETERS):
+        places.append((config.part(PARAMETERS), SHARE))
     share = same_number(places, default)
     turned = int(channels * share)
     if not 0 < share <= 1 or turned < 2 or turned % 2:
         name = next((name for place, name in places if place.has(name)), names[0])
         raise config.refuse(name, f"{turned} of the {channels} channels of a head would be turned; it must be an even number of them, at least 2")
-    return turned
+    return share, turned
 
 
 def same_number(places: Sequence[tuple[Config, str]], default: float) -> float:
