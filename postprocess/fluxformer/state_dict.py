@@ -99,7 +99,8 @@ def _read_parts(path: str) -> dict[str, Tensor]:
     try:
         with open(path, "rb") as stream:
             places = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=once)["weight_map"]
-        if not isinstance(places, dict) or not all(isinstance(one, str) and one == os.path.basename(one) and one not in ("", ".", "..") for one in places.values()):
+        if not isinstance(places, dict) or not all(isinstance(one, str) and one == os.path.basename(one) and one not in ("", ".", "..")
+                                                   for one in places.values()):
             raise ValueError("weight_map does not give a file beside the index for each name")
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise Unfit(f"{path}: not the index of a checkpoint in several files: {failure}") from None

@@ -25,7 +25,8 @@ from python_package import ENVIRONMENT, FolderTest, call  # noqa: E402
 
 CASES = {"bert": "Bert", "bert_untied": "Bert", "distilbert": "DistilBert", "gpt2": "GPT2", "vit": "ViT", "roberta": "Roberta",
          "electra": "Electra", "opt": "OPT", "deit": "DeiT", "llama": "Llama", "llama_biased": "Llama", "mistral": "Mistral", "qwen2": "Qwen2",
-         "qwen3": "Qwen3", "gpt_neox": "GPTNeoX", "gpt_neox_sequential": "GPTNeoX", "gptj": "GPTJ", "modernbert": "ModernBert", "modernbert_biased": "ModernBert"}
+         "qwen3": "Qwen3", "gpt_neox": "GPTNeoX", "gpt_neox_sequential": "GPTNeoX", "gptj": "GPTJ", "modernbert": "ModernBert",
+         "modernbert_biased": "ModernBert"}
 EVERY = [(name, kind) for name, family in CASES.items() for kind in CLASSES if kind.startswith(family)]
 # float64: two layers of sums of at most 48 terms of order one, and logits of 12: some hundred roundings of 1.1e-16.
 TOLERANCE = 1e-12
@@ -179,7 +180,8 @@ class Published(PublishedTest):
                                     ("opt", "OPTForCausalLM", ("activation_function", "do_layer_norm_before", "word_embed_proj_dim")),
                                     ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias")),
                                     ("llama", "LlamaForCausalLM", ("hidden_act", "rope_theta", "tie_word_embeddings", "attention_bias")),
-                                    ("mistral", "MistralForCausalLM", ("hidden_act", "rope_theta", "rope_scaling", "tie_word_embeddings", "max_position_embeddings")),
+                                    ("mistral", "MistralForCausalLM", ("hidden_act", "rope_theta", "rope_scaling", "tie_word_embeddings",
+                                                                      "max_position_embeddings")),
                                     ("gpt_neox", "GPTNeoXForCausalLM", ("layer_norm_eps", "hidden_act", "rotary_emb_base", "use_parallel_residual",
                                                                        "tie_word_embeddings")),
                                     ("gptj", "GPTJForCausalLM", ("n_inner", "activation_function", "layer_norm_epsilon", "tie_word_embeddings")),

@@ -113,6 +113,11 @@ class Model:
         return {"Q": (self.queries, width), "K": (self.keys, width), "V": (self.keys, width), "O": (width, self.queries), "2": (width, ffn)}.get(
             letter, (ffn, width))
 
+    def biased(self, which: str) -> None:
+        """Says which linear maps of a layer have biases, a key of BIASED."""
+        if which != "all":
+            self.attributes["biases"] = which
+
     def has_bias(self, letter: str) -> bool:
         """True if this linear map of a layer has a bias."""
         return letter in BIASED[str(self.attributes.get("biases", "all"))]

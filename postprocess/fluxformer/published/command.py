@@ -39,8 +39,8 @@ Of rotary positions the model file has the numbers: rope_scaling, or rope_parame
 may not be longer than max_position_embeddings), llama3 and yarn.
 
 Tokens for the model: `python3 -m fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million
-parameters takes 0.9 GB on the disk and far less memory. --store float32 halves that, and loses nothing of numbers in F32, F16 or BF16. Ends with status 2 and one message if something does not fit, with status 1 if the
-disk is full.
+parameters takes 0.9 GB on the disk and far less memory. --store float32 halves that, and loses nothing of numbers in F32, F16 or BF16. Ends with
+status 2 and one message if something does not fit, with status 1 if the disk is full.
 """
 
 from __future__ import annotations

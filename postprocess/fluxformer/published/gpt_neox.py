@@ -22,8 +22,7 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     model.attributes["causal"] = "on"
     if config.flag("use_parallel_residual", True):
         model.attributes["order"] = "parallel"
-    if not config.flag("attention_bias", True):
-        model.attributes["biases"] = "reaction"
+    model.biased("all" if config.flag("attention_bias", True) else "reaction")
     longest = say_longest(config, model, "max_position_embeddings")
     layers = int(model.attributes["layers"])
     kinds_of_layers(config, layers, [FULL] * layers, "the family, which has no windows")

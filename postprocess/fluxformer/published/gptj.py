@@ -25,7 +25,8 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     model = transformer(config, layers="n_layer", width="n_embd", heads="n_head", ffn=config.whole("n_inner", 4 * width),
                         activation=config.activation("activation_function", "gelu_new"), norm="pre",
                         eps=config.eps("layer_norm_epsilon", 1e-5))
-    model.attributes.update(causal="on", order="parallel", biases="reaction")
+    model.attributes.update(causal="on", order="parallel")
+    model.biased("reaction")
     say_longest(config, model, "n_positions")
     layers, turned = int(model.attributes["layers"]), config.whole("rotary_dim", 0 if config.is_null("rotary_dim") else TURNED, least=1)
     if not turned or turned % 2 or turned > model.head_width:

@@ -72,7 +72,8 @@ class Family:
             raise config.refuse("head_dim", f"rotary positions turn pairs of the {turned} channels of a head")
         if groups != heads:
             model.attributes["groups"] = groups
-        model.attributes.update(causal="on", norm_map="rms", gated="on", biases=self.biases(config))
+        model.attributes.update(causal="on", norm_map="rms", gated="on")
+        model.biased(self.biases(config))
         longest = say_longest(config, model, "max_position_embeddings")
         if config.number("partial_rotary_factor", 1.0) != 1:
             raise config.refuse("partial_rotary_factor", "this family turns all channels of a head")

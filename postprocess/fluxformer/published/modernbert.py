@@ -48,7 +48,8 @@ def begin(config: Config) -> Model:
     biases = config.flag("attention_bias", False), config.flag("mlp_bias", False), config.flag("norm_bias", False)
     if biases not in BIASES:
         raise config.refuse("norm_bias", "in a model file norms have biases where linear maps of layers have some, and nowhere else")
-    model.attributes.update(gated="on", biases=BIASES[biases], first_norm="off")
+    model.attributes.update(gated="on", first_norm="off")
+    model.biased(BIASES[biases])
     longest = say_longest(config, model, "max_position_embeddings")
     layers = int(model.attributes["layers"])
     every, said = config.whole("global_attn_every_n_layers", EVERY), config.has("global_attn_every_n_layers") or not config.has("layer_types")
