@@ -6,6 +6,7 @@ published_models_test.py compares states, attention and logits of these families
 """
 
 import json
+import math
 import os
 import struct
 import sys
@@ -106,6 +107,23 @@ class Frequencies(LanguageModels):
         for more, scale in (({"attention_factor": 0.9}, 0.9), ({"mscale": 1.0, "mscale_all_dim": 0}, found.scale), ({"mscale": 0.7, "mscale_all_dim": 0.7}, 1),
                             ({"mscale": 2.0, "mscale_all_dim": 1.0}, (1 + 0.2 * np.log(4)) / (1 + 0.1 * np.log(4))), ({"factor": 1.0}, 1)):
             self.assertAlmostEqual(self.of({**scheme, **more}, 1e6, 128).scale, scale, delta=1e-15)
+
+    def test_yarn_is_its_ramp_pair_by_pair(self):
+        # Ramps that begin in front of the first pair, end behind the last channel, have no length, or keep their fractions.
+        for base, turned, more in ((1e4, 12, {}), (1e4, 12, {"truncate": False}), (100.0, 6, {"beta_slow": 0.001}), (1e4, 6, {"beta_fast": 800.0, "beta_slow": 400.0}),
+                                   (1e6, 16, {"beta_fast": 8.0, "beta_slow": 0.25, "truncate": False})):
+            fast, slow, length, factor = more.get("beta_fast", 32), more.get("beta_slow", 1), 2048, 3.0
+            low, high = (turned * math.log(length / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in (fast, slow))
+            if more.get("truncate", True):
+                low, high = math.floor(low), math.ceil(high)
+            low, high = max(low, 0), min(high, turned - 1)
+            expected = []
+            for pair in range(turned // 2):
+                ramp = min(max((pair - low) / (high - low if high != low else 0.001), 0), 1)
+                theta = base ** (-2 * pair / turned)
+                expected.append(theta * ramp / factor + theta * (1 - ramp))
+            found = self.of({"type": "yarn", "factor": factor, "original_max_position_embeddings": length, **more}, base, turned)
+            np.testing.assert_allclose(found.theta, expected, rtol=1e-15, atol=0)
 
     def test_linear_divides_and_dynamic_is_the_usual_up_to_its_length(self):
         usual = self.of({}, 10000, 16).theta

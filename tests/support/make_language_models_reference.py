@@ -38,7 +38,7 @@ CASES = {
                      "mlp_bias": True, "hidden_act": "gelu", "tie_word_embeddings": True},
     "mistral": {**LLAMA, "model_type": "mistral", "sliding_window": 4},
     "qwen2": {**LLAMA, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1, "tie_word_embeddings": True,
-              "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "beta_fast": 8.0, "beta_slow": 2.0,
+              "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "beta_fast": 20.0, "beta_slow": 0.5,
                                "truncate": False, "mscale": 1.5, "mscale_all_dim": 0.5}},
     "qwen3": {**LLAMA, "model_type": "qwen3", "head_dim": 8, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
     "gpt_neox": NEOX,
@@ -67,6 +67,7 @@ def random_tensor(name, shape, random):
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "language_models_reference.h5")
+    torch.set_default_dtype(torch.float64)
     random = np.random.RandomState(20250711)
     with h5py.File(path, "w", libver="latest") as file:
         file.attrs["torch"] = str(torch.__version__)

@@ -44,7 +44,7 @@ def of_yarn(frequencies, scaling, base, turned, longest):
     if scaling.get("truncate", True):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, turned - 1)
-    ramp = ((torch.arange(turned // 2) - low) / (high - low + (0.001 if high == low else 0))).clamp(0, 1)
+    ramp = ((torch.arange(turned // 2, dtype=torch.float64) - low) / (high - low + (0.001 if high == low else 0))).clamp(0, 1)
     kept = 1 - ramp
 
     def grown(scale):
