@@ -84,7 +84,8 @@ class Entries(DamageTest):
              f"rope_parameters.{FULL}.partial_rotary_factor", "turns all"),
             ({"rope_parameters": {FULL: {"rope_theta": 1e4}}}, f"rope_parameters.{SLIDING} is missing"),
             ({"rope_parameters": {FULL: {"rope_theta": 1e4}, SLIDING: YARN}}, "rope_parameters", "not the same in all layers")])
-        self.refused_entries("modernbert", "ModernBertModel", [({"local_rope_theta": -1}, "local_rope_theta", "above 0")])
+        self.refused_entries("modernbert", "ModernBertModel", [({"local_rope_theta": -1}, "local_rope_theta", "above 0"),
+            ({"rope_parameters": {FULL: {"rope_theta": 1e4}, SLIDING: {}}}, f"rope_parameters.{FULL}.rope_theta", "contradicts global_rope_theta = 160000")])
 
     def test_heads_and_groups(self):
         self.refused_entries("llama", "LlamaModel", [

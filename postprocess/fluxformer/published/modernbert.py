@@ -64,15 +64,10 @@ def begin(config: Config) -> Model:
     return model
 
 
-def bases(config: Config) -> dict[str, float]:
-    """The base of each kind of layer; that of windows, if it is null, is the other."""
-    found = {kind: config.number(name, default) for kind, (name, default) in BASES.items()}
-    if config.is_null(BASES[SLIDING][0]):
-        found[SLIDING] = found[FULL]
-    for kind, base in found.items():
-        if base <= 0:
-            raise config.refuse(BASES[kind][0], "must be above 0")
-    return found
+def bases(config: Config) -> dict[str, tuple[str, float]]:
+    """BASES; the base of windows, if it is null, is the other."""
+    name, _ = BASES[SLIDING]
+    return {**BASES, SLIDING: (name, config.number(*BASES[FULL]))} if config.is_null(name) else BASES
 
 
 def layer(tensors: Checkpoint, model: Model, theirs: str, number: int) -> None:

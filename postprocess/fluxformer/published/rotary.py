@@ -96,12 +96,13 @@ def alike(config: Config, layers: int, turned: int, bases: Sequence[str], longes
         if place.number(SHARE, share) != share:
             raise place.refuse(SHARE, f"this model turns {share:g} of the channels of a head")
     found = [frequencies(place, base, turned, longest) for place in places] or [Frequencies(usual(base, turned))]
-    if len(found) == 2 and not (np.array_equal(found[0].theta, found[1].theta) and found[0].scale == found[1].scale):
+    if len(found) == 2 and not (np.array_equal(found[0].theta, found[1].theta) and
+                                (found[0].scale, found[0].fixed) == (found[1].scale, found[1].fixed)):
         raise config.refuse(PARAMETERS, f"contradicts {SCALING}")
     return Rotary(found[0].theta[None], np.zeros(layers, np.int64), found[0].scale, "half", found[0].fixed)
 
 
-def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[str, float], longest: int | None) -> Rotary:
+def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[str, tuple[str, float]], longest: int | None) -> Rotary:
     """Rotary positions, of layout half, that depend on the kind of a layer.
 
     Parameters
@@ -112,7 +113,7 @@ def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[st
     turned : int
         Channels of a head that are turned, r; even.
     bases : mapping
-        The base of each kind where rope_parameters does not say another.
+        For each kind the entry that is the base, and the base if neither this entry nor rope_parameters says it.
     longest : int or None
         max_position_embeddings, if config.json says it.
 
@@ -132,9 +133,10 @@ def by_kind(config: Config, kinds: Sequence[str], turned: int, bases: Mapping[st
             place = places.part(kind)
             if place.number(SHARE, 1.0) != 1:
                 raise place.refuse(SHARE, "this family turns all channels of a head")
-            found[kind] = frequencies(place, same_number([(place, "rope_theta")], bases[kind]), turned, longest)
+            name, base = bases[kind]
+            found[kind] = frequencies(place, same_number([(config, name), (place, "rope_theta")], base), turned, longest)
     else:
-        found = {kind: Frequencies(usual(bases[kind], turned)) for kind in there}
+        found = {kind: Frequencies(usual(same_number([(config, bases[kind][0])], bases[kind][1]), turned)) for kind in there}
     if len({one.scale for one in found.values()}) > 1:
         raise config.refuse(PARAMETERS, "the factor of cosines and sines is not the same in all layers, for which a model file has no place")
     return Rotary(np.array([found[kind].theta for kind in there]), np.array([there.index(kind) for kind in kinds], np.int64),
