@@ -19,7 +19,7 @@ std::vector<ExperimentEntry>& registry() {
       paths_sample_experiment(),     paths_train_experiment(),
       paths_prune_experiment(),      pruning_experiment(),
       refinement_experiment(),       removal_experiment(),
-      scaling_experiment(),
+      generate_experiment(),         scaling_experiment(),
   };
   return all;
 }

@@ -37,6 +37,7 @@ ExperimentEntry paths_prune_experiment();
 ExperimentEntry pruning_experiment();
 ExperimentEntry refinement_experiment();
 ExperimentEntry removal_experiment();
+ExperimentEntry generate_experiment();
 ExperimentEntry scaling_experiment();
 
 }  // namespace fluxformer

@@ -37,22 +37,15 @@ Settings with_masked_share_of_models(Settings settings) {
   return settings;
 }
 
-namespace {
-
-/// True if the words that a model of words guesses are the next ones: those of its training or, of a model that was not
-/// trained here, those that its attention does not see.
-bool guesses_next_words(const ComparedModel& model) {
-  return model.origin.trained() ? model.origin.value("train.objective") == "causal"
-                                : model.parameters.spec.causal;
+bool guesses_next_words(const ModelSpec& spec, const ModelOrigin& origin) {
+  return origin.trained() ? origin.value("train.objective") == "causal" : spec.causal;
 }
-
-}  // namespace
 
 SampleSet with_targets(const SampleSet& samples, const KeyOfTraining<double>& share,
                        const ComparedModel& model, const std::string& name) {
   if (!guesses_words(model.parameters.spec)) return samples;
   const auto key = "models." + name + " = " + model.file;
-  if (guesses_next_words(model)) return next_words_for_evaluation(samples, key);
+  if (guesses_next_words(model.parameters.spec, model.origin)) return next_words_for_evaluation(samples, key);
   // `train` makes the mask the last word of data whose words have no names.
   const auto vocabulary = samples.data().words().empty() && model.origin.trained()
                               ? mask_vocabulary_of_numbers(samples.data())
@@ -71,7 +64,7 @@ void require_targets(const CompareProblem& problem, const KeyOfTraining<double>&
     for (const auto& name : models.names()) {
       const auto& model = models.at(seed, name);
       if (!guesses_words(model.parameters.spec)) continue;
-      any = any || !guesses_next_words(model);
+      any = any || !guesses_next_words(model.parameters.spec, model.origin);
       with_targets(problem.input_of(name).samples(), share, model, name);
     }
   if (share.given && !any)

@@ -31,6 +31,10 @@ KeyOfTraining<double> masked_share(const Settings& settings);
 /// The settings that a run stores: a share that was not given is left to the training of each model.
 Settings with_masked_share_of_models(Settings settings);
 
+/// True if the words that a model of words guesses are the next ones: those of its training or, of a model that was
+/// not trained here, those that its attention does not see.
+bool guesses_next_words(const ModelSpec& spec, const ModelOrigin& origin);
+
 /// These samples as they are for a model with classes. For one that guesses words with the words that it has to
 /// guess, as for an evaluation: the next ones, or as many masked as in its training, unless `share` was given.
 /// Throws BadInput if there are none.

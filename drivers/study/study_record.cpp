@@ -87,6 +87,14 @@ void StudyRecord::note(const std::string& group, const io::Attribute& attribute,
   notes_.push_back({this->group(group), attribute, value});
 }
 
+void StudyRecord::array(const io::Variable& variable, std::vector<double> values) {
+  arrays_.emplace_back(variable, std::move(values));
+}
+
+void StudyRecord::words(const io::Variable& variable, std::vector<std::string> words) {
+  words_.emplace_back(variable, std::move(words));
+}
+
 void StudyRecord::mesh(std::vector<double> edges) {
   axis(mesh_edge, 0, std::ssize(edges) - 1);
   mesh_edges_ = std::move(edges);
@@ -144,6 +152,9 @@ void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
   io::ArchiveWriter archive(std::move(claim));
   for (const auto& [name, value] : run_attributes(settings_, context_)) archive.attribute(name, value);
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);
+  for (const auto& [variable, values] : arrays_) archive.write("", variable, values);
+  for (const auto& [variable, words] : words_)
+    archive.words(names::root(variable), words, variable.long_name);
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
   for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);

@@ -33,7 +33,7 @@ inline const io::Variable seconds{"seconds", {}, "s", "wall time spent on this m
 /// Contents of a study's file for each group, usually a model. The measures are those that places give and
 /// that are derived from them; the record adds the seed axis in front of them.
 struct Contents {
-  std::vector<io::Variable> coordinates = {};  ///< coordinates beside seeds
+  std::vector<io::Variable> coordinates = {};  ///< coordinates beside seeds, and arrays beside these
   std::vector<io::Attribute> notes = {};       ///< attributes of the experiment
   std::vector<io::Attribute> model_notes = {};
   std::vector<io::Variable> measures = {};
@@ -77,6 +77,10 @@ class StudyRecord {
   void note(const std::string& group, const io::Attribute& attribute, const io::AttributeValue& value);
   /// Adds a matrix of a group, not over seeds, in numbers of 4 bytes: this rank's rows (ArchiveWriter::rows).
   void rows(const std::string& group, const io::Variable& measure, std::vector<float> mine);
+
+  /// Adds an array beside the coordinates, whose axes were added; and a list of words.
+  void array(const io::Variable& variable, std::vector<double> values);
+  void words(const io::Variable& variable, std::vector<std::string> words);
 
   /// Adds the edges of depth cells that were found, in layers, as mesh.edges = FILE reads them.
   void mesh(std::vector<double> edges);
@@ -123,6 +127,8 @@ class StudyRecord {
   std::vector<Rows> rows_;
   std::vector<Note> notes_;
   std::vector<double> mesh_edges_;
+  std::vector<std::pair<io::Variable, std::vector<double>>> arrays_;
+  std::vector<std::pair<io::Variable, std::vector<std::string>>> words_;
 };
 
 /// Text with one word in each line: names behind the numbers of an axis, as attributes hold them.

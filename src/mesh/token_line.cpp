@@ -103,6 +103,14 @@ TokenLine TokenLine::even(MPI_Comm comm, int tokens_x, int tokens_y, int px, int
   return {comm, even_parts(tokens_x, px), even_parts(tokens_y, py), periodic};
 }
 
+TokenLine TokenLine::stretch(MPI_Comm comm, int tokens, int count) {
+  if (count > tokens)
+    throw BadInput(std::to_string(count) + " tokens of a line of " + std::to_string(tokens));
+  TokenLine line(comm, std::vector{count}, std::vector{1}, false);
+  line.tokens_x_ = tokens;
+  return line;
+}
+
 int TokenLine::global_index(int rank, int local) const {
   const TokenBlock& b = block(rank);  // local = y * nx + x within the block
   return (b.y0 + local / b.nx) * tokens_x_ + b.x0 + local % b.nx;

@@ -37,6 +37,12 @@ class TokenLine {
   /// constructor.
   static TokenLine even(MPI_Comm comm, int tokens_x, int tokens_y, int px = 1, int py = 1,
                         bool periodic = false);
+  /// Tokens in a row of a line of `tokens` of them, on one rank: the first `count`, until they are moved.
+  /// Operators see no token outside, but positions count from the beginning of the line. Collective over
+  /// `comm`, which must have one rank. Throws BadInput unless 0 < count <= tokens.
+  static TokenLine stretch(MPI_Comm comm, int tokens, int count);
+  /// Moves a stretch to the tokens from `first` on, which must be there. Not collective.
+  void move_to(int first) { blocks_.front().x0 = first; }
 
   MPI_Comm comm() const { return comm_; }
   int rank() const { return rank_; }

@@ -34,6 +34,7 @@ struct TokenMask {
 };
 
 class Dropout;
+class KeptKeys;
 
 /// Sizes, mask and dropout that all slab operators of a model share. They borrow it: it must outlive them.
 struct SlabContext {
@@ -42,6 +43,9 @@ struct SlabContext {
   int width = 1;
   TokenMask mask = {};
   const Dropout* dropout = nullptr;  ///< dropout of the model's branches, in training; null: none
+  /// Keys and values of tokens in front of a stretch of a line, to which those of the stretch are added (causal
+  /// masks, values without tapes); null: none.
+  KeptKeys* kept = nullptr;
 
   /// Real tokens of a sample on the whole line.
   int real_tokens(int sample) const { return mask.length.empty() ? line->tokens() : mask.length[sample]; }

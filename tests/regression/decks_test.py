@@ -250,6 +250,25 @@ class Train(DeckTest):
             print(f"NOT CHECKED: {self.id()}: {7 - checked} of 7 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
 
 
+class Generate(DeckTest):
+    def test_the_deck_continues_posts_with_the_model_that_it_names(self):
+        deck = os.path.join(ROOT, "input", "generate", "generate.ini")
+        os.makedirs(self.path("out"))
+        first = "train/20news_causal"
+        self.assertEqual(read_deck(deck)["model"]["file"], f"out/{first.replace('/', '_')}.h5")
+        self.train_deck(first, *self.SMALL_TRAINING, output=f"out/{first.replace('/', '_')}.h5")
+        posts = [setting for setting in BUILT_IN["20news"] if "length" not in setting]
+        end = self.run_program("generate", deck, "--quiet", *posts, "--generate.tokens=12", "--output.file=out.h5", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        file = self.open("out.h5")
+        self.assertEqual(file["ids"].shape, (16, 28))
+        self.assertTrue((file["lengths"][...] <= 28).all())
+        log_p = file["analysis/generate/transformer/log_probability"][0]
+        self.assertTrue((log_p[:, 16:28] < 0).any(axis=1).all())
+        self.assertEqual(end.out.count(" | "), 4, end)  # texts that it shows
+        self.assert_draws(["generate"])
+
+
 class Ablation(DeckTest):
     def test_the_transformer_without_normalisation_diverges_and_the_others_of_the_deck_do_not(self):
         """The first epoch of the deck, from one seed."""

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -253,6 +254,7 @@ void Attention<T>::count(int passes, const AttentionWeights<const T>& theta) con
 
 template <class T>
 std::unique_ptr<TermTape> Attention<T>::make_tape(Order upto) const {
+  if (context_.kept != nullptr) throw std::logic_error("attention: no derivatives by tokens that were kept");
   const AttentionChunk<T>& chunk = work_->chunk;
   if (upto == Order::first) return std::make_unique<AttentionTape<T>>(chunk.chunks(), chunk.make_forward());
   if (settings_.kernel != Kernel::dot)
@@ -271,14 +273,17 @@ void Attention<T>::apply(const LayerWeights<const T>& weights, const double* u, 
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& theta = weights.attention;
   auto* const keep = value_part<AttentionTape<T>>(tape);
+  if (context_.kept != nullptr) chunk.begin_stretch(theta.window);
   work_->set(theta);
   chunk.for_chunks([&] {
     const Exchanged<AttentionForward<T>> kept(chunk,
                                               keep != nullptr ? &keep->forward[chunk.number()] : nullptr);
     work_->input.apply(theta, u);
     chunk.solve(keep != nullptr);
+    if (context_.kept != nullptr) chunk.keep_keys();
     chunk.set_output(theta.b_o, chunk.mix, out.scale * *theta.alpha, out.base, out.out);
   });
+  if (context_.kept != nullptr) chunk.end_stretch();
 }
 
 template <class T>

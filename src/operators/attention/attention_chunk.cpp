@@ -198,14 +198,14 @@ namespace {
 /// One tour of the ring: the running sums of one side from the start; with values, `mix` too.
 template <class T>
 void stream(AttentionChunk<T>& chunk, Side side, bool values) {
-  chunk.ring.visit(chunk.travelling(side).data(), chunk.per_token(side), [&](int rank, const T* block) {
-    chunk.for_heads(side, values, rank, block,
-                    [&](const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const HeadPosition& at) {
-                      const RunningMix<T> out{chunk.top.data() + at.lane_number,
-                                              chunk.sum.data() + at.lane_number, chunk.mix.data() + at.lane};
-                      chunk.kernel.stream(queries, keys, at.fresh, out);
-                    });
-  });
+  const auto add = [&](const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const HeadPosition& at) {
+    const RunningMix<T> out{chunk.top.data() + at.lane_number, chunk.sum.data() + at.lane_number,
+                            chunk.mix.data() + at.lane};
+    chunk.kernel.stream(queries, keys, at.fresh, out);
+  };
+  chunk.ring.visit(chunk.travelling(side).data(), chunk.per_token(side),
+                   [&](int rank, const T* block) { chunk.for_heads(side, values, rank, block, add); });
+  if (chunk.kept != nullptr) chunk.for_kept_heads(add);
 }
 
 /// Transposes keys into lanes and queries into a block, for the half-steps of columns.
@@ -243,6 +243,25 @@ std::vector<T> AttentionChunk<T>::plan_offset(int step) const {
   if (step % 2 == 1 && settings.kernel == Kernel::l2)
     for (Index i = 0; i < std::ssize(offset); ++i) offset[i] -= half_norm[i];
   return offset;
+}
+
+template <class T>
+void AttentionChunk<T>::begin_stretch(int window) {
+  const auto& line = *context.line;
+  for (Index t = 0; t < tokens; ++t) my_index_[t] = line.global_index(line.rank(), static_cast<int>(t));
+  kept = &context.kept->template next<T>(window, 2 * key_width, settings.kernel == Kernel::l2 ? heads : 0);
+  kept_beta_.assign(kept->index().size(), shape.linear ? T(1) : T(0));
+}
+
+template <class T>
+void AttentionChunk<T>::keep_keys() {
+  const Index r = rows(), stride = 2 * key_width;
+  const T* const beta = kv.data() + r * stride;
+  for (Index s = 0; s < samples_; ++s) {
+    kept->add_keys(first_ + s, tokens, kv.data() + s * tokens * stride);
+    for (Index h = 0; settings.kernel == Kernel::l2 && h < heads; ++h)
+      kept->add_beta(first_ + s, h, tokens, beta + h * r + s * tokens);
+  }
 }
 
 template <class T>

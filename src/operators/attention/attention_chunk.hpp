@@ -23,6 +23,7 @@
 #include "base/index.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/attention/head_kernel.hpp"
+#include "operators/attention/kept_keys.hpp"
 #include "operators/attention/token_ring.hpp"
 #include "operators/kernels/linear_map.hpp"
 
@@ -130,6 +131,7 @@ struct AttentionChunk : AttentionForward<T> {
   Index query_width, key_width;  ///< channels of all heads, and of all groups
   TokenRing<T> ring;
   Reach reach;  ///< that of the current call
+  KeptLayer<T>* kept = nullptr;  ///< keys of the tokens in front of the slab; null: none
 
   LinearMap<T> w_o;
   std::vector<T> projected;    ///< rows of the output, or of queries or mix that become lanes
@@ -219,6 +221,34 @@ struct AttentionChunk : AttentionForward<T> {
       }
     }
   }
+  /// f(queries, keys, position) for every sample and head and the keys that are kept, none of which is fresh.
+  template <class F>
+  void for_kept_heads(F&& f) {
+    const Index dh = shape.channels;
+    for (Index s = 0; s < samples_; ++s)
+      for (Index h = 0; h < heads; ++h) {
+        const HeadPosition at = {.sample = s,
+                                 .head = h,
+                                 .lane = h * dh * ld + s * tokens,
+                                 .lane_number = h * ld + s * tokens,
+                                 .key = 0,
+                                 .beta = 0,
+                                 .block = 0,
+                                 .fresh = false};
+        const T* const b = kept->keys(first_ + s) + group_of(h) * dh;
+        const T* const beta = settings.kernel == Kernel::l2 ? kept->beta(first_ + s, h) : kept_beta_.data();
+        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data()},
+          KeyValueBlock<T>{b, b + key_width, kept->per_token(), beta, std::ssize(kept->index()),
+                           kept->index().data()},
+          at);
+      }
+  }
+  /// Takes over the indices of the tokens where the line is a stretch that moves, and the keys in front of them,
+  /// before the first chunk of a call.
+  void begin_stretch(int window);
+  /// Adds the keys of the current chunk to those that are kept; end_stretch follows the last chunk.
+  void keep_keys();
+  void end_stretch() { kept->add_index(my_index_); }
   /// The global indices of a rank's tokens, increasing; valid until the next call for another rank.
   const std::vector<int>& indices_of(int rank);
   /// All work space, in bytes.
@@ -232,6 +262,7 @@ struct AttentionChunk : AttentionForward<T> {
   std::vector<int> my_index_,
       their_index_;  // global indices of this rank's tokens, and of those of whose_index_
   int whose_index_ = -1;
+  std::vector<T> kept_beta_;  // log w, or w for linear attention, of the tokens that are kept
 };
 
 extern template struct AttentionChunk<float>;

@@ -32,6 +32,7 @@ void AttentionInput<T>::set(const AttentionWeights<const T>& theta) {
   const Index width = chunk_.width, queries = chunk_.query_width;
   w_q_.set(theta.w_qkv, queries, width);
   w_kv_.set(theta.w_qkv + queries * width, 2 * chunk_.key_width, width);
+  turn_.move_to(chunk_.indices_of(chunk_.context.line->rank()));
   turn_.set(theta.theta);
   head_norm_ = {.map = NormMap::rms, .eps = theta.norm.eps};
 }

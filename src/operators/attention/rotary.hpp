@@ -34,6 +34,12 @@ class RotaryTurn {
   RotaryTurn(const Rotary& rotary, Index channels, std::vector<int> tokens)
       : rotary_(rotary), channels_(channels), tokens_(std::move(tokens)) {}
 
+  /// Sets the indices of the tokens anew, before `set`.
+  void move_to(const std::vector<int>& tokens) {
+    if (tokens == tokens_) return;
+    tokens_ = tokens;
+    known_.clear();
+  }
   bool is_identity() const { return rotary_.layout == RotaryLayout::none; }
 
   /// Sets the angles per token theta [r/2]. Cosines and sines of angles that were set before are kept: a model

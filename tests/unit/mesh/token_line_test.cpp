@@ -47,6 +47,17 @@ TEST(TokenLine, a_single_periodic_token_is_not_its_own_neighbour) {
   EXPECT_EQ(line.neighbour(0, 1), -1);
 }
 
+TEST(TokenLine, a_stretch_counts_from_the_beginning_of_the_line) {
+  auto line = TokenLine::stretch(MPI_COMM_SELF, 9, 3);
+  EXPECT_EQ(line.tokens(), 9);
+  EXPECT_EQ(line.block().count(), 3);
+  EXPECT_EQ(line.global_index(0, 2), 2);
+  line.move_to(6);
+  EXPECT_EQ(line.global_index(0, 0), 6);
+  EXPECT_EQ(line.global_index(0, 2), 8);
+  EXPECT_THROW(TokenLine::stretch(MPI_COMM_SELF, 2, 3), BadInput);
+}
+
 TEST(TokenLine, refuses_ranks_without_tokens_and_grids_of_another_size) {
   EXPECT_THROW(TokenLine(MPI_COMM_SELF, {0}, {3}, false), BadInput);
   EXPECT_THROW(TokenLine(MPI_COMM_SELF, {}, {3}, false), BadInput);
