@@ -77,6 +77,17 @@ TEST(TrainPlan, has_the_objective_of_the_deck) {
   EXPECT_EQ(training({}).objective.loss.target, LossTarget::label);
 }
 
+TEST(TrainPlan, has_the_contexts_of_next_words_and_their_stride) {
+  const auto samples =
+      training({"train.objective=causal", "train.contexts=packed", "evaluate.stride=5"}).samples;
+  EXPECT_TRUE(samples.packed);
+  EXPECT_EQ(samples.stride, 5);
+  const auto texts = training({"train.objective=causal"});
+  EXPECT_EQ(texts.objective.words, ObjectivePlan::Words::next);
+  EXPECT_FALSE(texts.samples.packed);
+  EXPECT_EQ(texts.samples.stride, 0);
+}
+
 TEST(TrainPlan, has_the_optimiser_and_the_schedule_of_the_deck) {
   const auto sgd = training({"train.optimiser=sgd", "train.momentum=0.5", "train.decay=0.25", "train.rate=2",
                              "train.last_rate=0.125", "train.clip=3", "train.smoothness=4",
