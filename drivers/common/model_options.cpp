@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "base/error.hpp"
+#include "base/mpi.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/archive_reader.hpp"
@@ -331,11 +333,24 @@ Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
       (spec.tokens < input.tokens || !plan.first_positions))
     throw BadInput("data.tokens: the data has " + std::to_string(input.tokens) + " tokens, the model in " +
                    file + " has positions for " + std::to_string(spec.tokens));
+  if (input.any()) require_length(spec, input.tokens, "data.tokens", "the model in " + file, comm);
   override_coefficients(plan, parameters);
   return parameters;
 }
 
 }  // namespace
+
+void require_length(const ModelSpec& spec, int tokens, const std::string& what, const std::string& where,
+                    MPI_Comm comm) {
+  if (spec.tokens > 0 && tokens > spec.tokens)
+    throw BadInput(what + ": lines of " + std::to_string(tokens) + " tokens, " + where +
+                   " has positions for " + std::to_string(spec.tokens));
+  if (spec.longest == 0 || tokens <= spec.longest) return;
+  const auto longer = what + ": lines of " + std::to_string(tokens) + " tokens, " + where +
+                      " was made for lines of up to " + std::to_string(spec.longest);
+  if (spec.longer_refused) throw BadInput(longer + ", beyond which its rotary positions are others");
+  if (mpi::rank(comm) == 0) std::cerr << "fluxformer: " << longer << '\n';
+}
 
 ModelPlan model_plan(const Settings& settings) {
   const auto coefficient = [&](const char* key) {

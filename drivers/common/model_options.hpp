@@ -53,6 +53,11 @@ ModelPlan model_plan(const Settings& settings);
 Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
                            const ShareOf& share = {});
 
+/// Throws BadInput for lines of more tokens than the positions of `spec` allow, or than its rotary angles are for, and
+/// warns on rank 0 of lines that are longer than those of its training. `where` names the model, `what` the lines.
+void require_length(const ModelSpec& spec, int tokens, const std::string& what, const std::string& where,
+                    MPI_Comm comm);
+
 /// Values of the keys of role `model` for a model. equation.alpha, rho and kappa, which override a model file
 /// if given, are left out, and attention.iterations for attention without iterations.
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);

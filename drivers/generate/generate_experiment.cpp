@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iostream>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "base/mpi.hpp"
 #include "base/random.hpp"
 #include "base/statistics.hpp"
+#include "data/text/vocabulary.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
 #include "drivers/common/run_options.hpp"
@@ -162,7 +162,6 @@ void WordModel::require_prompts(const GeneratePlan& plan, const data::Dataset& p
 
 /// The word behind which a continuation ends; -1: none. `stop` is generate.stop. Throws BadInput.
 int stop_word(const std::string& stop, const data::Dataset& prompts) {
-  static constexpr const char* usual[] = {"<eos>", "<|endoftext|>", "</s>", "<|end_of_text|>"};
   const auto names = prompts.words();
   const auto number_of = [&](const std::string& word) -> int {
     const auto place = std::ranges::find(names, word);
@@ -170,8 +169,8 @@ int stop_word(const std::string& stop, const data::Dataset& prompts) {
   };
   if (stop == "none") return -1;
   if (stop == "auto") {
-    for (const char* word : usual)
-      if (const int number = number_of(word); number >= 0) return number;
+    for (const auto word : data::end_marks)
+      if (const int number = number_of(std::string(word)); number >= 0) return number;
     return -1;
   }
   if (const int number = number_of(stop); number >= 0) return number;
@@ -270,10 +269,7 @@ Generation::Generation(const Settings& settings, MPI_Comm comm)
                  "generate.batch = " + std::to_string(plan_.batch) + " lines of " + std::to_string(line_) +
                      " tokens, whose keys and values are kept (generate.keep),",
                  plan_.memory);
-  if (spec().longest > 0 && line_ > spec().longest && mpi::is_root(comm))
-    std::cerr << "fluxformer: " << model_.key << ": was made for texts of up to " << spec().longest
-              << " words, and these get " << line_
-              << ": what it says of the words beyond may be worth little\n";
+  require_length(spec(), line_, "generate.tokens = " + std::to_string(plan_.tokens), model_.key, comm);
   const auto of_batch = [&](const io::Variable& of, Index numbers) {
     return io::Variable{of.name + "_of_batch", {"extent_" + std::to_string(numbers)}, of.unit, of.long_name};
   };

@@ -37,6 +37,7 @@ void describe(io::Description& description) {
                                  rotary_layout,
                                  rotary_scale,
                                  longest,
+                                 longer_refused,
                                  word_head_there,
                                  order,
                                  residual,
@@ -186,6 +187,7 @@ void each_attribute(Spec& spec, const Visit& visit) {
   visit(pooling, spec.pooling);
   visit(pad_word, spec.pad_word, Unless{-1});
   visit(longest, spec.longest, Unless{0});
+  visit(longer_refused, spec.longer_refused, Unless{false});
   visit(head_activation, spec.head_transform.activation);
   visit(word_head_activation, spec.word_head.transform.activation);
 }

@@ -76,7 +76,8 @@ struct ModelSpec {
   bool kappa_per_channel = false;
   RotaryAngles rotary = {};       ///< for attention.rotary
   std::vector<int> windows = {};  ///< AttentionWeights::window of each layer; empty: none
-  int longest = 0;      ///< tokens that lines had in training, if positions do not limit them; 0: unknown
+  int longest = 0;  ///< tokens that lines had in training, if positions do not limit them; 0: unknown
+  bool longer_refused = false;  ///< the model is another one for longer lines than these
   bool causal = false;  ///< a token attends only to itself and earlier ones; the context's mask must agree
   int cells = 0;        ///< depth cells in training; 0: unknown
   std::vector<double> edges = {};  ///< depths s_0 .. s_M of their edges; empty: equal cells

@@ -134,9 +134,9 @@ class Frequencies(LanguageModels):
         config, tensors = Case("mistral").published("MistralModel")
         self.imported(config, tensors)
         attributes, arrays = self.everything()
-        self.assertNotIn("beyond_longest", attributes)
+        self.assertNotIn("longer_refused", attributes)
         self.imported({**config, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, tensors)
-        self.assert_same(({**attributes, "beyond_longest": "refused"}, arrays))
+        self.assert_same(({**attributes, "longer_refused": "on"}, arrays))
 
 
 class Mistakes(LanguageModels):

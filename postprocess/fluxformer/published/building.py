@@ -137,7 +137,7 @@ class Model:
     def rotate(self, rotary: Rotary) -> None:
         """Adds rotary positions."""
         if not rotary.fixed:
-            self.attributes["beyond_longest"] = "refused"  # longer lines have other frequencies
+            self.attributes["longer_refused"] = "on"  # longer lines have other frequencies
         self.attributes["rotary_layout"] = rotary.layout
         if rotary.scale != 1:
             self.attributes["rotary_scale"] = rotary.scale

@@ -22,8 +22,8 @@ void HeadKernel<T>::for_blocks(const QueryBlock<T>& queries, const KeyValueBlock
   // last query's window ends behind the first key, smaller tiles meet fewer keys that they do not see: with
   // W = 128, tiles of 32 take 0.7 of the time.
   constexpr Index width = simd::lanes<T>;
-  const bool windowed =
-      keys.count > 0 && keys.index[0] < queries.index[queries.count - 1] - queries.reach.behind;
+  const bool windowed = keys.count > 0 && queries.count > 0 &&
+                        keys.index[0] < queries.index[queries.count - 1] - queries.reach.behind;
   const Index most = windowed ? most_windowed : most_tokens;
   const Index tiles = (queries.count + most - 1) / most;
   const Index even = (queries.count + tiles - 1) / std::max(tiles, Index{1});
