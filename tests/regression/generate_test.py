@@ -17,7 +17,7 @@ from numpy_model import Model  # noqa: E402
 from program import SEVERAL_RANKS, TrainTest, together  # noqa: E402
 from python_package import call  # noqa: E402
 
-WORDS = ["[PAD]", "[UNK]", *"abcdef"]
+WORDS = ["[PAD]", "[UNK]", *"abcdef", "[CLS]", "[SEP]"]
 CAUSAL = ("--data.tokens=patches", "--data.set=tokens", "--data.file=tokens.h5", "--train.objective=causal", "--attention.causal=true",
           "--train.samples=0", "--train.test_samples=0", "--train.epochs=1", "--train.validation=0")
 PROMPTS = ("--data.set=tokens", "--data.file=prompts.h5")
@@ -149,7 +149,7 @@ class Texts(Generating):
             found = self.generate("--generate.batch=2", ranks=ranks, output=f"{ranks}.h5")
             targets = (found["ids"] > 1) & (np.arange(16) > 0) & (np.arange(16) < found["lengths"][:, None])
             end = self.run_program("refinement", "--models.transformer=model.h5", "--data.set=tokens", f"--data.file={ranks}.h5", "--samples.count=5",
-                                   "--refinement.goals=loss", "--refinement.cells=1", f"--output.file=again{ranks}.h5", ranks=ranks)
+                                   "--refinement.goals=loss", "--refinement.cells=1,2", f"--output.file=again{ranks}.h5", ranks=ranks)
             self.assertEqual(end.code, 0, end)
             loss = self.open(f"again{ranks}.h5")["analysis/refinement/transformer/goal_value"][0, 0, 0]
             self.assertAlmostEqual(-found["log_p"][targets].sum(), loss * targets.sum(), delta=1e-12 * targets.sum())
@@ -216,7 +216,7 @@ class Refusals(Generating):
                  (("--data.file=features.h5",), ("features.h5", "not words")),
                  (("--data.file=none.h5",), ("data.file = none.h5",)),
                  (("--generate.prompts=6",), ("generate.prompts = 6", "5 samples")),
-                 (("--generate.top_k=9",), ("generate.top_k = 9", "8 words")),
+                 (("--generate.top_k=11",), ("generate.top_k = 11", "10 words")),
                  (("--generate.stop=g",), ("generate.stop = g",)),
                  (("--generate.temperature=-1",), ("generate.temperature", ">= 0")),
                  (("--mesh.ranks_token=2",), ("mesh.ranks_token",)))
