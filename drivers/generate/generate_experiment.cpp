@@ -37,7 +37,8 @@ namespace generated {
 const io::Variable ids{
     "ids", {"sample", "token"}, "", "numbers of the words: of the prompt, of its continuation, then 0", true},
     lengths{"lengths", {"sample"}, "", "words of prompt and continuation together", true},
-    words{"words", {"V"}, "", model_file::vocabulary_meaning};
+    words{"words", {"word"}, "", model_file::vocabulary_meaning};
+const io::Variable word = io::index("word", "word of the model's table");
 
 const io::Variable prompt_length{"prompt_length", {"sample"}, "", "words of the prompt", true},
     log_probability{
@@ -283,7 +284,7 @@ Generation::Generation(const Settings& settings, MPI_Comm comm)
 study::Contents Generation::contents() {
   using namespace generated;
   return {
-      .coordinates = {axes::test_sample, axes::token, ids, lengths, words},
+      .coordinates = {axes::test_sample, axes::token, word, ids, lengths, words},
       .notes = {model, trained, stop},
       .measures = {prompt_length, generated::log_probability, token_marches, perplexity, prompt_perplexity}};
 }
@@ -448,7 +449,10 @@ bool Generation::conclude(const Findings& found, RunFrame&, StudyRecord& record)
   const double of_prompts = std::exp(sums[0] / counts[0]), of_texts = std::exp(sums[1] / counts[1]);
   record.array(generated::ids, all.ids);
   record.array(generated::lengths, all.length);
-  if (const auto words = prompts_->words(); !words.empty()) record.words(generated::words, words);
+  if (const auto words = prompts_->words(); !words.empty()) {
+    record.axis(generated::word, 0, std::ssize(words) - 1);
+    record.words(generated::words, words);
+  }
   const Place whole{.group = group(), .index = {{axes::seed.name, 0}}};
   record.add(whole, generated::prompt_length, prompt_lengths);
   record.add(whole, generated::log_probability, all.log_p);

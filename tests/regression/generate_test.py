@@ -17,7 +17,7 @@ from numpy_model import Model  # noqa: E402
 from program import SEVERAL_RANKS, TrainTest, together  # noqa: E402
 from python_package import call  # noqa: E402
 
-WORDS = ["[PAD]", "[UNK]", *"abcdef"]
+WORDS = ["[PAD]", "[UNK]", *"abcdef", "[CLS]", "[SEP]"]
 CAUSAL = ("--data.tokens=patches", "--data.set=tokens", "--data.file=tokens.h5", "--train.objective=causal", "--attention.causal=true",
           "--train.samples=0", "--train.test_samples=0", "--train.epochs=1", "--train.validation=0")
 PROMPTS = ("--data.set=tokens", "--data.file=prompts.h5")
@@ -66,8 +66,8 @@ class Generating(TrainTest):
         self.assertEqual(end.code, 0, end)
         file = self.open(output)
         group, = file["analysis/generate"].values()
-        return {"ids": file["ids"][...], "lengths": file["lengths"][...], "log_p": group["log_probability"][0], "prompts": group["prompt_length"][0],
-                "marches": group["token_marches"][0], "perplexity": group["perplexity"][0], "prompt_perplexity": group["prompt_perplexity"][0], "said": end.err + end.out}
+        of_seed = {name: group[name][0] for name in ("log_probability", "prompt_length", "token_marches", "perplexity", "prompt_perplexity")}
+        return {"ids": file["ids"][...], "lengths": file["lengths"][...], "said": end.err + end.out, **of_seed}
 
     def by_numpy(self, model, choose, tokens=10):
         """(ids, log p) of the texts whose next word is choose(logits, sample, position)."""
@@ -98,15 +98,16 @@ class Words(Generating):
         self.train(*CAUSAL, "--output.file=own.h5", "--train.word_matrix=own", "--model.width=12", "--mesh.layers=3")
         for name in ("model.h5", "own.h5"):
             model = Model(self.path(name))
-            for number, (settings, choose) in enumerate(((("--generate.temperature=0",), greedy), (("--generate.top_k=1", "--run.seed=4"), greedy), ((), drawn(1, 0, 1)),
-                                                         (("--generate.temperature=0.3", "--generate.top_k=5", "--run.seed=7"), drawn(0.3, 5, 7)))):
+            cases = ((("--generate.temperature=0",), greedy), (("--generate.top_k=1", "--run.seed=4"), greedy), ((), drawn(1, 0, 1)),
+                     (("--generate.temperature=0.3", "--generate.top_k=5", "--run.seed=7"), drawn(0.3, 5, 7)))
+            for number, (settings, choose) in enumerate(cases):
                 found = self.generate(*settings, model=name, output=f"{number}_{name}")
                 ids, log_p = self.by_numpy(model, choose)
                 np.testing.assert_array_equal(found["ids"], ids, err_msg=f"{name} {settings}")
                 # Double precision on both sides, and a few hundred roundings.
-                np.testing.assert_allclose(found["log_p"], log_p, rtol=0, atol=1e-12)
+                np.testing.assert_allclose(found["log_probability"], log_p, rtol=0, atol=1e-12)
                 np.testing.assert_array_equal(found["lengths"], self.lengths + 10)
-                np.testing.assert_array_equal(found["prompts"], self.lengths)
+                np.testing.assert_array_equal(found["prompt_length"], self.lengths)
                 new = np.arange(16) >= self.lengths[:, None]
                 self.assertAlmostEqual(found["perplexity"], np.exp(-np.nanmean(log_p[new])), delta=1e-10)
                 self.assertAlmostEqual(found["prompt_perplexity"], np.exp(-np.nanmean(log_p[~new])), delta=1e-10)
@@ -115,20 +116,20 @@ class Words(Generating):
         one = self.generate("--generate.batch=2")
         for ranks in SEVERAL_RANKS:
             other = self.generate("--generate.batch=2", ranks=ranks, output=f"{ranks}.h5")
-            for name in ("ids", "lengths", "log_p", "marches", "perplexity"):
+            for name in ("ids", "lengths", "log_probability", "token_marches", "perplexity"):
                 self.assertEqual(one[name].tobytes(), other[name].tobytes(), f"{ranks} ranks: {name}")
         for batch in (1, 3, 8):
             other = self.generate(f"--generate.batch={batch}", output=f"batch{batch}.h5")
             np.testing.assert_array_equal(one["ids"], other["ids"])
-            np.testing.assert_allclose(one["log_p"], other["log_p"], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(one["log_probability"], other["log_probability"], rtol=0, atol=1e-13)
 
     def test_do_not_depend_on_what_is_kept(self):
         self.train(*CAUSAL, *PDE, "--output.file=pde.h5")
         for model in ("model.h5", "pde.h5"):
             kept, again = self.generate(model=model, output="kept_" + model), self.generate("--generate.keep=false", model=model, output="again_" + model)
             np.testing.assert_array_equal(kept["ids"], again["ids"])
-            np.testing.assert_allclose(kept["log_p"], again["log_p"], rtol=0, atol=1e-13)
-            self.assertLess(kept["marches"].sum(), again["marches"].sum())
+            np.testing.assert_allclose(kept["log_probability"], again["log_probability"], rtol=0, atol=1e-13)
+            self.assertLess(kept["token_marches"].sum(), again["token_marches"].sum())
             self.generate("--run.precision=single", model=model, output="single_" + model)
 
     def test_of_64_behind_64_take_127_token_marches_if_earlier_ones_are_kept(self):
@@ -137,10 +138,10 @@ class Words(Generating):
         self.put("prompts.h5", ids=np.random.default_rng(2).integers(2, 8, (2, 64)))
         kept, again = (self.generate("--generate.tokens=64", *more, model="free.h5", output=f"{name}.h5")
                        for name, more in (("kept", ()), ("again", ("--generate.keep=false",))))
-        self.assertEqual(kept["marches"].tolist(), [127, 127])
-        self.assertEqual(again["marches"].tolist(), [6112, 6112])
+        self.assertEqual(kept["token_marches"].tolist(), [127, 127])
+        self.assertEqual(again["token_marches"].tolist(), [6112, 6112])
         np.testing.assert_array_equal(kept["ids"], again["ids"])
-        np.testing.assert_allclose(kept["log_p"], again["log_p"], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(kept["log_probability"], again["log_probability"], rtol=0, atol=1e-13)
 
 
 class Texts(Generating):
@@ -149,20 +150,20 @@ class Texts(Generating):
             found = self.generate("--generate.batch=2", ranks=ranks, output=f"{ranks}.h5")
             targets = (found["ids"] > 1) & (np.arange(16) > 0) & (np.arange(16) < found["lengths"][:, None])
             end = self.run_program("refinement", "--models.transformer=model.h5", "--data.set=tokens", f"--data.file={ranks}.h5", "--samples.count=5",
-                                   "--refinement.goals=loss", "--refinement.cells=1", f"--output.file=again{ranks}.h5", ranks=ranks)
+                                   "--refinement.goals=loss", "--refinement.cells=1,2", f"--output.file=again{ranks}.h5", ranks=ranks)
             self.assertEqual(end.code, 0, end)
             loss = self.open(f"again{ranks}.h5")["analysis/refinement/transformer/goal_value"][0, 0, 0]
-            self.assertAlmostEqual(-found["log_p"][targets].sum(), loss * targets.sum(), delta=1e-12 * targets.sum())
+            self.assertAlmostEqual(-found["log_probability"][targets].sum(), loss * targets.sum(), delta=1e-12 * targets.sum())
 
     def test_end_behind_the_word_that_ends_them(self):
         free = self.generate(output="free.h5")
         ended = self.generate("--generate.stop=c")
-        for sample, (text, log_p, length, prompt) in enumerate(zip(free["ids"], free["log_p"], free["lengths"], self.lengths)):
+        for sample, (text, log_p, length, prompt) in enumerate(zip(free["ids"], free["log_probability"], free["lengths"], self.lengths)):
             places = [place for place in range(prompt, length) if text[place] == WORDS.index("c")]
             end = places[0] + 1 if places else length
             self.assertEqual(ended["lengths"][sample], end)
             np.testing.assert_array_equal(ended["ids"][sample], np.where(np.arange(16) < end, text, 0))
-            np.testing.assert_allclose(ended["log_p"][sample, :end], log_p[:end], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(ended["log_probability"][sample, :end], log_p[:end], rtol=0, atol=1e-13)
         self.assertTrue((ended["lengths"] < free["lengths"]).any())
         self.assertIn("a text ends behind word 4 (c)", ended["said"])
         self.assertEqual(self.open("out.h5")["analysis/generate"].attrs["stop"], 4)
@@ -216,7 +217,7 @@ class Refusals(Generating):
                  (("--data.file=features.h5",), ("features.h5", "not words")),
                  (("--data.file=none.h5",), ("data.file = none.h5",)),
                  (("--generate.prompts=6",), ("generate.prompts = 6", "5 samples")),
-                 (("--generate.top_k=9",), ("generate.top_k = 9", "8 words")),
+                 (("--generate.top_k=11",), ("generate.top_k = 11", "10 words")),
                  (("--generate.stop=g",), ("generate.stop = g",)),
                  (("--generate.temperature=-1",), ("generate.temperature", ">= 0")),
                  (("--mesh.ranks_token=2",), ("mesh.ranks_token",)))

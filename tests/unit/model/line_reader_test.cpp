@@ -104,10 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
                            m.norm = Norm::post;
                            m.attention.layer_norm = false;
                          }},
-                    Case{"rms_groups_rotary_heads_normed",
+                    Case{"groups_rotary_heads_normed",
                          [](ModelSpec& m) {
-                           m.norm_map = NormMap::rms;
-                           m.biases = Biases::none;
                            m.tokens = 0;
                            m.attention.groups = 1;
                            m.attention.head_width = 4;
@@ -137,6 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(LineReader, says_how_much_it_keeps) {
   auto model = small_model(3);  // width 6, 2 heads
+  model.cells = 3;
   EXPECT_EQ(LineReader::bytes(model, 10, 4, Precision::float64, EarlierTokens::kept), 3 * 10 * 4 * 2 * 6 * 8);
   EXPECT_EQ(LineReader::bytes(model, 10, 4, Precision::float64, EarlierTokens::again), 0);
   model.attention.groups = 1;
