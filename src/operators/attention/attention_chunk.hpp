@@ -43,7 +43,7 @@ struct HeadPosition {
   bool fresh;               ///< the first block of a tour
 };
 
-/// What a token sees through a window (AttentionWeights::window), or without one (0).
+/// The reach of a token through a window (AttentionWeights::window), or without one (0).
 Reach reach_of(bool causal, int window);
 
 /// Memory held by vectors, in bytes.

@@ -569,7 +569,7 @@ void vary(const T* __restrict by_z, const T* __restrict by_zz, const T* __restri
     }
 }
 
-/// What the gate adds to `vary`, from a_v and a_zv: v_bar and v_bar_dot (a_bar_dot at first) of `out`, and the terms
+/// The share of the gate in `vary`, from a_v and a_zv: v_bar and v_bar_dot (a_bar_dot at first) of `out`, and the terms
 /// of a_dot and z_bar_dot with v_dot. Adds the rows of z_bar_dot's terms and of v_bar_dot to the sums.
 template <class T>
 void vary_gate(const T* __restrict by_v, const T* __restrict by_zv, const T* __restrict a_bar,
