@@ -26,7 +26,7 @@ Problem gate(SubLayerIntegrator subflow, int cells, int tokens) {
   spec.model.width = spec.model.ffn = 1;
   spec.model.activation = Activation::relu;
   spec.model.gated = true;
-  spec.model.biases = Biases::attention;  // none in the reaction
+  spec.model.biases = Biases::none;
   spec.model.norm = Norm::none;
   spec.model.attention.layer_norm = false;
   spec.model.variation = DepthVariation::linear;

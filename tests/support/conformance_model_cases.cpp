@@ -141,7 +141,7 @@ std::vector<TermCase> every_model_term() {
   swiglu.model.gated = true;
   swiglu.model.activation = Activation::silu;
   swiglu.model.norm_map = NormMap::rms;
-  swiglu.model.biases = Biases::attention;
+  swiglu.model.biases = Biases::none;
   swiglu.model.order = SubLayerOrder::macaron;
   swiglu.model.own_halves = true;
   auto behind = base();
