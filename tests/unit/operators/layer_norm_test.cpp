@@ -119,15 +119,15 @@ TEST(LayerNorm, does_not_depend_on_addresses) {
 }
 
 /// A width and one of both_maps.
-using Case = std::tuple<int, NormSettings>;
-std::string name_of(const testing::TestParamInfo<Case>& tested) {
+using NormCase = std::tuple<int, NormSettings>;
+std::string norm_case_name(const testing::TestParamInfo<NormCase>& tested) {
   const auto& [width, settings] = tested.param;
   return (settings.map == NormMap::rms ? "rms_" : "layer_") + std::to_string(width);
 }
 // Widths below, at and between multiples of the vector length, in registers and not.
 const auto every_case = testing::Combine(testing::Values(3, 8, 37, 64), testing::ValuesIn(both_maps));
 
-class LayerNormDerivatives : public testing::TestWithParam<Case> {
+class LayerNormDerivatives : public testing::TestWithParam<NormCase> {
  protected:
   static constexpr int rows = 11;
   int width = std::get<0>(GetParam());
@@ -191,11 +191,11 @@ TEST_P(LayerNormDerivatives, agree_between_float_and_double) {
   EXPECT_LE(relative_difference(bias_bar_f, bias_bar), 32 * 6e-8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Maps, LayerNormDerivatives, every_case, name_of);
+INSTANTIATE_TEST_SUITE_P(Maps, LayerNormDerivatives, every_case, norm_case_name);
 
 constexpr double layer_norm_second_order_scale = 0.7;
 
-class LayerNormAlongADirection : public testing::TestWithParam<Case> {
+class LayerNormAlongADirection : public testing::TestWithParam<NormCase> {
  protected:
   static constexpr int rows = 11;
   int width = std::get<0>(GetParam());
@@ -375,7 +375,7 @@ TEST_P(LayerNormAlongADirection, agrees_between_float_and_double) {
   EXPECT_LE(relative_difference(single.bias, exact.bias), 64 * 6e-8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Maps, LayerNormAlongADirection, every_case, name_of);
+INSTANTIATE_TEST_SUITE_P(Maps, LayerNormAlongADirection, every_case, norm_case_name);
 
 TEST(LayerNormSecondOrder, respects_strides_and_leaves_the_gaps_alone) {
   const std::size_t rows = 5, d = 7, x_stride = 9, y_stride = 12;
