@@ -59,12 +59,13 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
   const LossHessian products(parameters, context, spec.depth(), 1,
                              loss);  // throws if the loss has no second derivatives
   // Numbers that states and tapes of second order hold for a row of a cell: attention 15 d, a reaction
-  // 3 d + 5 f, a sub-layer 6 d; macaron has two reactions and three sub-layers, the midpoint rule evaluates
+  // 3 d + 5 f (gated 8 f), a sub-layer 6 d; macaron has two reactions and three sub-layers, the midpoint rule evaluates
   // each term twice.
   const double rows = largest_share(samples) * samples.line().block().count();
   const double evaluations = spec.subflow == SubLayerIntegrator::midpoint ? 2 : 1;
   const double reactions = spec.order == SubLayerOrder::macaron ? 2 : 1;
-  const double numbers = 15.0 * spec.width + reactions * (3.0 * spec.width + 5.0 * spec.ffn) +
+  const double numbers = 15.0 * spec.width +
+                         reactions * (3.0 * spec.width + (spec.gated ? 8.0 : 5.0) * spec.ffn) +
                          (1 + reactions) * 6.0 * spec.width;
   require_memory(samples.comm(), sizeof(double) * rows * spec.cells * evaluations * numbers,
                  with_so_many(samples) + ", for products with the Hessian");

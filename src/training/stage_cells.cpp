@@ -9,9 +9,11 @@ namespace fluxformer {
 
 EndWork end_work(const ModelSpec& spec, const InputShape& input, double guessed_share) {
   const double d = spec.width, n = input.tokens;
-  // Per token and cell: Q, K, V and O 4 d^2, the reaction 2 d f, scores and sums over values 2 n d, each
-  // counted twice (an addition and a multiplication).
-  const double cell = n * (8 * d * d + 4 * d * spec.ffn + 4 * n * d);
+  // Per token and cell, with H heads and G groups of c channels: Q and O 2 d H c, K and V 2 d G c, the reaction
+  // 2 d f (gated 3 d f), scores and sums over values 2 n H c, each counted twice (an addition and a
+  // multiplication).
+  const double queries = spec.query_width(), keys = spec.key_width();
+  const double cell = n * (4 * d * (queries + keys) + (spec.gated ? 6 : 4) * d * spec.ffn + 4 * n * queries);
   const double outputs = input.word_head ? guessed_share * n * input.vocabulary : input.classes;
   return {2 * d * n * input.features / cell, 2 * d * outputs / cell};
 }

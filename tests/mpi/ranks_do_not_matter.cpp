@@ -57,7 +57,7 @@ std::vector<Case> cases() {
   auto language = shift;
   language.kappa = 0;
   language.model = small_language_model(7);
-  language.mask = {.length = {15, 9}, .causal = true};
+  language.mask = {.length = {15, 9}, .causal = true, .weight = {}};
   std::vector<Case> all{
       {"a language model", language, with("euler", "", 0.5, 6)},
       {"shift euler", shift, with("euler", "", 0.5, 6)},

@@ -67,7 +67,8 @@ TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
 }
 
 TEST(StreamingIsPipelining, a_language_model_streams_layer_by_layer) {
-  expect_pipelining({.model = small_language_model(layers), .mask = {.causal = true}});
+  expect_pipelining(
+      {.model = small_language_model(layers), .mask = {.length = {}, .causal = true, .weight = {}}});
 }
 
 }  // namespace

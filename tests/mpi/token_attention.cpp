@@ -222,8 +222,7 @@ TEST(WindowedRing, computes_the_pairs_of_the_window_and_stops_behind_it) {
     // Without a tape the adjoint computes the value again.
     EXPECT_DOUBLE_EQ(work_counts().flops - value.flops, 3 * value.flops);
     const double pairs = (value.flops - 8.0 * d * d * line.block().count()) / (4 * d);
-    EXPECT_EQ(sum_over(line.comm(), pairs),
-              causal ? n * w - w * (w - 1) / 2 : n * (2 * w + 1) - w * (w + 1));
+    EXPECT_EQ(sum_over(line.comm(), pairs), causal ? n * w - w * (w - 1) / 2 : n * (2 * w + 1) - w * (w + 1));
     return value.at(Phase::ring).messages;
   };
   const int size = size_of(MPI_COMM_WORLD);

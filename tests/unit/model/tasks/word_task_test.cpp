@@ -67,14 +67,16 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
 };
 
 std::vector<double> normalised(const Parameters& p, const std::string& prefix, const std::vector<double>& x) {
-  return reference::layer_norm(x, p.spec.width, p.view(prefix + "gain").data(),
-                               p.view(prefix + "bias").data(), p.spec.norm_eps);
+  const bool bias = p.layout.has(prefix + "bias");
+  return reference::normalised(x, p.spec.width, p.spec.norm_settings(), p.view(prefix + "gain").data(),
+                               bias ? p.view(prefix + "bias").data() : nullptr);
 }
 
 std::vector<double> affine(const Parameters& p, const std::string& matrix, const std::string& bias,
                            const std::vector<double>& x) {
-  const auto w = p.view(matrix), b = p.view(bias);
-  std::vector<double> y(b.begin(), b.end());
+  const auto w = p.view(matrix);
+  std::vector<double> y(w.size() / x.size(), 0.0);
+  if (p.layout.has(bias)) std::ranges::copy(p.view(bias), y.begin());
   for (std::size_t i = 0; i < y.size(); ++i)
     for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
   return y;
