@@ -237,7 +237,7 @@ struct AttentionChunk : AttentionForward<T> {
                                  .fresh = false};
         const T* const b = kept->keys(first_ + s) + group_of(h) * dh;
         const T* const beta = settings.kernel == Kernel::l2 ? kept->beta(first_ + s, h) : kept_beta_.data();
-        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data()},
+        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data(), reach},
           KeyValueBlock<T>{b, b + key_width, kept->per_token(), beta, std::ssize(kept->index()),
                            kept->index().data()},
           at);
