@@ -43,7 +43,7 @@ struct HeadPosition {
   bool fresh;               ///< the first block of a tour
 };
 
-/// What a token sees through a window (AttentionWeights::window), or without one (0).
+/// The reach of a token through a window (AttentionWeights::window), or without one (0).
 Reach reach_of(bool causal, int window);
 
 /// Memory held by vectors, in bytes.
@@ -130,7 +130,7 @@ struct AttentionChunk : AttentionForward<T> {
   Index width, heads, groups, tokens, ld;
   Index query_width, key_width;  ///< channels of all heads, and of all groups
   TokenRing<T> ring;
-  Reach reach;  ///< that of the current call
+  Reach reach;                   ///< that of the current call
   KeptLayer<T>* kept = nullptr;  ///< keys of the tokens in front of the slab; null: none
 
   LinearMap<T> w_o;
