@@ -65,8 +65,8 @@ void refuse_what_variants_decide(const Settings& settings) {
   for (const auto& [key, by] : decided)
     if (settings.given(key))
       throw BadInput(std::string(key) + ": leave it out; " + by + " lists the values to use");
-  if (settings.word("train.objective") == "masked")
-    throw BadInput("train.objective = masked: the ablation trains classifiers; leave it out");
+  if (const auto& objective = settings.word("train.objective"); objective != "classes")
+    throw BadInput("train.objective = " + objective + ": the ablation trains classifiers; leave it out");
   if (!settings.word("model.file").empty())
     throw BadInput("model.file: the ablation trains its own models; leave it out");
   const int cells = settings.count("mesh.cells"), layers = settings.count("mesh.layers");

@@ -290,6 +290,16 @@ void require_same(const ModelPlan& plan, const ModelSpec& spec) {
   }
 }
 
+/// The angles of rotary positions follow from two keys, but not these from them.
+void require_same_angles(const ModelPlan& plan, const ModelSpec& spec) {
+  for (const char* key : {"attention.rotary_base", "attention.rotary_share"}) {
+    const auto given = std::ranges::find(plan.given, key, &std::pair<std::string, OptionValue>::first);
+    if (given != plan.given.end() && plan.spec.rotary.theta != spec.rotary.theta)
+      throw BadInput(std::string(key) + ": the model in " + plan.file +
+                     " turns by other angles; leave the key out or give the value of the file");
+  }
+}
+
 void override_coefficients(const ModelPlan& plan, Parameters& parameters) {
   const auto& layout = parameters.layout;
   if (plan.alpha.given) parameters.values[layout.alpha()] = plan.alpha.value;
@@ -305,6 +315,7 @@ Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
   auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "), share);
   const auto& spec = parameters.spec;
   require_same(plan, spec);
+  require_same_angles(plan, spec);
   if (input.features > 0 && spec.features != input.features)
     throw BadInput(
         "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
@@ -381,13 +392,14 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
       {"model.ffn", long{spec.ffn}},
       {"model.activation", to_word(spec.activation)},
       {"model.gated", spec.gated},
+      {"model.positions", std::string(spec.tokens > 0 ? "learned" : "none")},
       {"model.biases", to_word(spec.biases)},
       {"attention.heads", long{spec.attention.heads}},
       {"attention.groups", long{spec.attention.groups}},
       {"attention.head_width", long{spec.attention.head_width}},
       {"attention.qk_norm", spec.attention.qk_norm},
       {"attention.rotary", to_word(spec.attention.rotary.layout)},
-      {"attention.window", long{spec.window(1)}},
+      {"attention.window", long{spec.windows.empty() ? 0 : spec.window(1)}},
       {"attention.kernel", to_word(spec.attention.kernel)},
       {"attention.normalisation", to_word(spec.attention.normalisation)},
       {"depth.norm", to_word(spec.norm)},

@@ -1,5 +1,6 @@
 // `train`: the weights of a Transformer, or of its PDE, fitted to labelled samples.
 
+#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -37,6 +38,9 @@ class TrainExperiment final : public Experiment {
   /// Takes one step and does everything due after it; returns false when asked to stop.
   bool advance(TrainRecord& record, Progress& progress);
   void end_epoch(TrainRecord& record);
+  /// Perplexity and bits per byte of the test words, to be appended to their accuracy; empty unless next words are
+  /// guessed.
+  std::string of_next_words(const course::EpochRow& row) const;
   std::string summary(const TrainRecord& record) const;
 
   Settings settings_;
@@ -91,6 +95,15 @@ void TrainExperiment::restart(const io::CheckpointReader& from) {
                    " has not been trained");
 }
 
+std::string TrainExperiment::of_next_words(const course::EpochRow& row) const {
+  if (problem_.plan.objective.words != ObjectivePlan::Words::next) return "";
+  std::ostringstream text;
+  text << ", perplexity " << std::setprecision(5) << row.test_perplexity;
+  if (std::isfinite(row.test_bits_per_byte))
+    text << ", " << std::setprecision(4) << row.test_bits_per_byte << " bits per byte";
+  return text.str();
+}
+
 void TrainExperiment::end_epoch(TrainRecord& record) {
   const long per_epoch = problem_.batches->per_epoch();
   const long epoch = problem_.trainer->steps() / per_epoch;
@@ -105,6 +118,8 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
     report.validation = measure(*problem_.train, problem_.members.validation);
     report.test = measure(*problem_.test, problem_.members.testing);
   });
+  report.validation_bits_per_byte = report.validation.loss * problem_.validation_bits;
+  report.test_bits_per_byte = report.test.loss * problem_.test_bits;
   report.wall_time = frame_.seconds();
   record.add_epoch(report);
   if (frame_.root() && !context_.quiet) {
@@ -116,7 +131,8 @@ void TrainExperiment::end_epoch(TrainRecord& record) {
       text << "no labels to test on\n";
     else
       text << 100 * report.test.correct
-           << (problem_.test->one_split() ? " % test (training samples)\n" : " % test\n");
+           << (problem_.test->one_split() ? " % test (training samples)" : " % test")
+           << of_next_words(record.epoch(epoch)) << '\n';
     std::cerr << text.str();
   }
   frame_.timed("output", [&] {
@@ -158,9 +174,10 @@ std::string TrainExperiment::summary(const TrainRecord& record) const {
   text << std::fixed << std::setprecision(2)
        << (problem_.test->one_split() ? "; no test split: accuracy on the training samples "
                                       : "; test accuracy ")
-       << 100 * record.test_accuracy(problem_.plan.epochs) << " %";
+       << 100 * record.epoch(problem_.plan.epochs).test_accuracy << " %"
+       << of_next_words(record.epoch(problem_.plan.epochs));
   if (best_epoch_ > 0)
-    text << ", " << 100 * record.test_accuracy(best_epoch_) << " % where validation was best (epoch "
+    text << ", " << 100 * record.epoch(best_epoch_).test_accuracy << " % where validation was best (epoch "
          << best_epoch_ << ")";
   return text.str();
 }

@@ -20,9 +20,21 @@ void declare_objective(Options& options) {
       "fraction of the words of a text that are to be guessed: 80 % of them are replaced by <mask>, 10 % by "
       "a random word",
       {.minimum = 0, .maximum = 1, .above_minimum = true, .when = When{"train.objective", "masked"}});
+  options.declare("train.contexts", "text",
+                  "what a sample of next words is: a text, cut at data.length, or (packed) data.length "
+                  "tokens of texts that are "
+                  "not cut and joined by <eos>, of which a sample shares one with the next",
+                  {.choices = {"text", "packed"}, .when = When{"train.objective", "causal"}});
   options.declare("train.word_matrix", "tied",
                   "output matrix of a new word head: the word table of the embedding, or a matrix of its own",
                   {.choices = {"tied", "own"}, .when = When{"train.objective", {"masked", "causal"}}});
+  options.declare("evaluate.stride", 0L,
+                  "packed: validation and test samples begin at every so many tokens, and each guesses the "
+                  "words that the one "
+                  "before did not reach, from data.length - evaluate.stride words before it or more. Costs "
+                  "(data.length - 1) / "
+                  "evaluate.stride times as much; at most data.length - 1, which is what 0 means",
+                  {.unit = "tokens", .minimum = 0, .when = When{"train.contexts", "packed"}});
 }
 
 void declare_regularisation(Options& options) {
@@ -227,7 +239,9 @@ SamplesPlan samples_plan(const Settings& settings) {
           .validation = settings.real("train.validation"),
           .batch = settings.count("train.batch"),
           .augment = settings.real("train.augment"),
-          .noise = settings.real("train.noise")};
+          .noise = settings.real("train.noise"),
+          .packed = settings.word("train.contexts") == "packed",
+          .stride = settings.count("evaluate.stride")};
 }
 
 ObjectivePlan objective_plan(const Settings& settings) {

@@ -34,6 +34,8 @@ struct SamplesPlan {
   double validation = 0;           ///< share of the training samples that is set apart
   int batch = 1;                   ///< samples of a step, over all ranks
   double augment = 0, noise = 0;   ///< of the data, in each step anew
+  bool packed = false;             ///< texts are joined and cut into lines; else a sample is a text
+  int stride = 0;                  ///< packed: tokens between samples of an evaluation; 0: as in training
 };
 
 /// The objective that a training minimises.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -155,15 +156,53 @@ TrainProblem::TrainProblem(const TrainPlan& of_run, MPI_Comm world)
 }
 
 void TrainProblem::open_samples() {
-  const auto& data = plan.samples.data;
-  const auto known = known_input(data, comm);
+  auto data = plan.samples.data;
+  auto known = known_input(data, comm);
+  const int positions = known.sizes.tokens;
+  if (plan.samples.packed) {
+    // Texts are joined, not cut: what a sample may have is said of the lines.
+    data.set.whole = true;
+    data.set.cut = known.sizes.tokens = 0;
+  }
   train = open_data(data, "train", known, comm);
   test = open_data(data, "test", known_input(*train), comm);
   members = draw_members(plan, *train, *test, known.sizes.classes);
+  if (train->name() == "tokens") {
+    copies.validation = copies_of(*train, members.training, *train, members.validation);
+    if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
+  }
+  if (plan.samples.packed && train->vocabulary() > 0) join_texts(positions);
   words = make_word_training(plan.objective, plan.seed, *train, members.training);
-  if (train->name() != "tokens") return;
-  copies.validation = copies_of(*train, members.training, *train, members.validation);
-  if (!train->one_split()) copies.testing = copies_of(*train, members.training, *test, members.testing);
+}
+
+void TrainProblem::join_texts(int positions) {
+  const auto refuse = [](const std::string& why) { throw BadInput("train.contexts = packed: " + why); };
+  const auto& set = plan.samples.data.set;
+  const bool file = set.name == "tokens";
+  const int tokens = !file ? set.length : set.cut > 0 ? set.cut : train->tokens_x();
+  if (tokens < 2) refuse("a sample needs two tokens at least; data.length = " + std::to_string(tokens));
+  if (train->segments() > 0) refuse("the tokens of data.set = " + train->title() + " have segments");
+  if (positions > 0 && tokens > positions)
+    refuse("samples of " + std::to_string(tokens) + " tokens, the model has positions for " +
+           std::to_string(positions) + "; give data.length");
+  const auto end = data::end_word_of(*train);
+  if (end.added && !plan.model.file.empty())
+    refuse("no word of the model in model.file = " + plan.model.file +
+           " is one that ends a text: " + end.name + ", or such as <|endoftext|> or </s>");
+  joined = {members, end};
+  const auto join = [&](const data::Dataset& texts, const std::vector<data::PackedTexts::Part>& parts) {
+    return std::make_unique<data::PackedTexts>(texts, end, tokens, parts);
+  };
+  const int apart = tokens - 1, stride = plan.samples.stride > 0 ? plan.samples.stride : apart;
+  if (stride > apart)
+    throw BadInput("evaluate.stride = " + std::to_string(stride) + ": samples have " +
+                   std::to_string(tokens) + " tokens, so that at most " + std::to_string(apart) +
+                   " leaves none out");
+  auto train_lines = join(*train, {{members.training, apart}, {members.validation, stride}});
+  auto test_lines = join(*test, {{members.testing, stride}});
+  members = {train_lines->lines_of(0), train_lines->lines_of(1), test_lines->lines_of(0)};
+  train = std::move(train_lines);
+  test = std::move(test_lines);
 }
 
 void TrainProblem::read_start() {
@@ -279,6 +318,11 @@ void TrainProblem::measure_baselines() {
     guesses = words->counted({ranks.of_training(comm).stage, *line, *test, members.testing, slab.samples});
     if (!members.validation.empty())
       samples(*train, members.validation);  // refuses unusable samples now, not after an epoch
+    // A smoothed loss is none of a code.
+    if (plan.objective.loss.smoothing == 0) {
+      validation_bits = 1 / (std::numbers::ln2 * words->mean_bytes(*train, members.validation));
+      test_bits = 1 / (std::numbers::ln2 * words->mean_bytes(*test, members.testing));
+    }
     return;
   }
   if (members.testing.empty() || !has_baseline(*train)) return;
@@ -302,6 +346,16 @@ Batch TrainProblem::batch(long step) {
 
 std::string TrainProblem::describe_samples() const {
   std::ostringstream text;
+  if (joined)
+    text << "\npacked: " << joined->texts.training.size() << " texts to train on, "
+         << joined->texts.validation.size() << " to validate, " << joined->texts.testing.size()
+         << " to test, not cut and joined by " << joined->end.name << " (word " << joined->end.index
+         << (joined->end.added ? ", added" : "")
+         << "); a sample shares one token with the next, and attention "
+         << "looks across the joints of texts";
+  if (joined && plan.samples.stride > 0)
+    text << "\nvalidation and test samples begin every " << plan.samples.stride
+         << " tokens and guess what the one before did not reach";
   if (const auto left = std::ssize(members.training) % batches->global(); left > 0)
     text << "\neach epoch leaves out " << left << " of " << members.training.size()
          << " training samples, others each time: batches are whole (train.batch = " << batches->global()

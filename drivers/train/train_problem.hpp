@@ -3,11 +3,13 @@
 // The problem of `train`: data, model, march through depth and trainer, made by its plan. A rank has the part
 // of the model that its stage of depth needs (docs/user-guide.md).
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/text/packed_texts.hpp"
 #include "drivers/common/rank_layout.hpp"
 #include "drivers/train/train_checks.hpp"
 #include "drivers/train/train_task.hpp"
@@ -26,6 +28,12 @@ struct Members {
 /// cannot learn from.
 Members draw_members(const TrainPlan& plan, const data::Dataset& train, const data::Dataset& test,
                      int outputs);
+
+/// The texts that were joined to the samples of a training.
+struct JoinedTexts {
+  Members texts;      ///< their numbers, in the data that were opened
+  data::EndWord end;  ///< behind each of them
+};
 
 /// Number of samples whose tokens are those of a training sample, too.
 struct Copies {
@@ -71,6 +79,7 @@ class TrainProblem {
   const RankLayout ranks;
   std::unique_ptr<data::Dataset> train, test;
   Members members;                               ///< those to test on have labels, unless words are guessed
+  std::optional<JoinedTexts> joined;             ///< optional: samples are lines of joined texts
   std::unique_ptr<WordTraining> words;           ///< optional: guesses words
   std::optional<Parameters> teacher_parameters;  ///< optional: distillation
   std::optional<Parameters> parameters;          ///< those of this rank's stage, which are trained
@@ -91,10 +100,16 @@ class TrainProblem {
   std::optional<double> baseline;  ///< text: test accuracy of multinomial naive Bayes on the same samples
   Copies copies;                   ///< of token files only
   std::optional<CountedGuesses> guesses;  ///< of words by counting; present where words are guessed
+  /// Bits per byte for a loss of 1 nat per word; NaN unless next words are guessed whose bytes are known.
+  double validation_bits = std::numeric_limits<double>::quiet_NaN();
+  double test_bits = std::numeric_limits<double>::quiet_NaN();
 
  private:
   // The steps of the constructor, in its order.
   void open_samples();
+  /// Makes `train`, `test` and `members` lines of joined texts; `positions` are those of the model in model.file,
+  /// 0: any number.
+  void join_texts(int positions);
   void read_start();
   void make_model();
   void make_trainer();

@@ -179,16 +179,13 @@ void TrainRecord::add_step(const StepReport& step, double samples_per_second) {
 
 void TrainRecord::add_epoch(const EpochReport& epoch) {
   epochs_.push_back({static_cast<double>(epochs_.size() + 1), epoch.train.loss, epoch.train.correct,
-                     epoch.validation.loss, epoch.validation.correct, epoch.test.loss, epoch.test.correct,
-                     std::exp(epoch.test.loss), epoch.wall_time});
+                     epoch.validation.loss, epoch.validation.correct, std::exp(epoch.validation.loss),
+                     epoch.validation_bits_per_byte, epoch.test.loss, epoch.test.correct,
+                     std::exp(epoch.test.loss), epoch.test_bits_per_byte, epoch.wall_time});
   watchable([&](io::HistoryFile& file) {
     file.add_epoch(epochs_.back().epoch, values_of(epochs_.back(), course::epoch_columns()));
     file.flush();
   });
-}
-
-double TrainRecord::test_accuracy(long epoch) const {
-  return epochs_.at(epoch - 1).test_accuracy;
 }
 
 Evaluation TrainRecord::mean_since(long first) const {
@@ -214,7 +211,8 @@ io::HistoryHeader TrainRecord::header() const {
                    {course::test_split, std::string(problem_.test->one_split() ? "none" : "own")},
                    {course::trained_parameters, problem_.trainer->trained()}};
   if (problem_.baseline) head.of_group.emplace_back(course::baseline_accuracy, *problem_.baseline);
-  if (problem_.guesses) {
+  // Of next words the n-grams of all lengths are arrays.
+  if (problem_.guesses && problem_.guesses->kneser_ney.empty()) {
     head.of_group.emplace_back(course::unigram_accuracy, problem_.guesses->accuracy[0]);
     head.of_group.emplace_back(course::bigram_accuracy, problem_.guesses->accuracy[1]);
   }

@@ -34,12 +34,11 @@ inline const io::Attribute samples{"samples", "training samples"},
     trained_parameters{"trained_parameters", "number of trained parameters"},
     baseline_accuracy{"baseline_accuracy",
                       "test accuracy of a naive Bayes classifier on the same samples (text only)"},
-    unigram_accuracy{
-        "unigram_accuracy",
-        "share of the test words to guess that are the most frequent word (models of words only)"},
+    unigram_accuracy{"unigram_accuracy",
+                     "share of the masked test words that are the most frequent word (masked words only)"},
     bigram_accuracy{
         "bigram_accuracy",
-        "share of the test words to guess that most often follow the word before (models of words only)"};
+        "share of the masked test words that most often follow the word before (masked words only)"};
 inline const io::Variable
     ngram_order = io::index("ngram_order", "n of n-grams, counted from 1"),
     ngram_accuracy{"ngram_accuracy",
@@ -97,7 +96,8 @@ inline const std::vector<Column<StepRow>>& step_columns() {
 /// Numbers of an epoch; NaN where a split has no samples.
 struct EpochRow {
   double epoch = 0, train_loss = 0, train_accuracy = 0, validation_loss = 0, validation_accuracy = 0,
-         test_loss = 0, test_accuracy = 0, test_perplexity = 0, wall_time = 0;
+         validation_perplexity = 0, validation_bits_per_byte = 0, test_loss = 0, test_accuracy = 0,
+         test_perplexity = 0, test_bits_per_byte = 0, wall_time = 0;
 };
 /// Columns stored for each epoch, in this order.
 inline const std::vector<Column<EpochRow>>& epoch_columns() {
@@ -113,6 +113,18 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
         "",
         "fraction of the validation samples (of their words to guess) classified correctly, after the epoch"},
        &EpochRow::validation_accuracy},
+      {{"validation_perplexity",
+        {"epoch"},
+        "",
+        "exp(validation_loss): of words the perplexity, if the loss is not smoothed"},
+       &EpochRow::validation_perplexity},
+      {{"validation_bits_per_byte",
+        {"epoch"},
+        "bit/B",
+        "loss of the validation samples in bits over the bytes of the words to guess (next words of known "
+        "bytes "
+        "only)"},
+       &EpochRow::validation_bits_per_byte},
       {{"test_loss", {"epoch"}, "", "mean loss over the test samples, after the epoch"},
        &EpochRow::test_loss},
       {{"test_accuracy",
@@ -125,6 +137,12 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
         "",
         "exp(test_loss): of words the perplexity, if the loss is not smoothed"},
        &EpochRow::test_perplexity},
+      {{"test_bits_per_byte",
+        {"epoch"},
+        "bit/B",
+        "loss of the test samples in bits over the bytes of the words to guess (next words of known bytes "
+        "only)"},
+       &EpochRow::test_bits_per_byte},
       {{"wall_time", {"epoch"}, "s", "wall time since the training (or its restart) began"},
        &EpochRow::wall_time}};
   return all;
@@ -135,7 +153,9 @@ inline const std::vector<Column<EpochRow>>& epoch_columns() {
 /// Mean loss and accuracy of each split after an epoch; NaN where a split has no samples.
 struct EpochReport {
   Evaluation train, validation, test;
-  double wall_time = 0;  ///< s, since the program (or its restart) began
+  double validation_bits_per_byte = 0,
+         test_bits_per_byte = 0;  ///< NaN where the bytes of words are not known
+  double wall_time = 0;           ///< s, since the program (or its restart) began
 };
 
 /// Files that a training may write beside its output, without checkpoints, and weight snapshots that are
@@ -160,8 +180,8 @@ class TrainRecord {
   /// Training loss and accuracy as means over the steps since `first`.
   Evaluation mean_since(long first) const;
 
-  /// Test accuracy after an epoch, counted from 1.
-  double test_accuracy(long epoch) const;
+  /// The numbers of an epoch, counted from 1.
+  const course::EpochRow& epoch(long number) const { return epochs_.at(number - 1); }
 
   /// Writes the current weights to <name>.<what>.h5 (rank 0).
   void write_weights(const std::string& what) const;

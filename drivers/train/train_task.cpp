@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "data/text/baselines.hpp"
 #include "data/text/ngrams.hpp"
 #include "data/text/vocabulary.hpp"
+#include "data/text/words_of.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
@@ -58,6 +60,10 @@ class MaskedTraining final : public WordTraining {
     return masked_for_evaluation(samples, masking_.share(), mask_vocabulary(samples.data()),
                                  "train.objective = masked");
   }
+  /// A masked word is guessed from the text on both sides: such guesses do not add up to a text.
+  double mean_bytes(const data::Dataset&, const std::vector<std::size_t>&) const override {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   CountedGuesses counted(const SampleSet& test) const override;
 
  private:
@@ -104,6 +110,9 @@ class NextWordTraining final : public WordTraining {
   SampleSet for_evaluation(const SampleSet& samples) const override {
     return next_words_for_evaluation(samples, "train.objective = causal");
   }
+  double mean_bytes(const data::Dataset& data, const std::vector<std::size_t>& members) const override {
+    return NextWords(data).mean_bytes(members);
+  }
   CountedGuesses counted(const SampleSet& test) const override;
 
  private:
@@ -113,33 +122,29 @@ class NextWordTraining final : public WordTraining {
   double mean_count_;
 };
 
+// The same words as in an evaluation, each behind those of its text: a line of joined texts cuts no context.
 CountedGuesses NextWordTraining::counted(const SampleSet& test) const {
   constexpr int orders = 5;
   const data::NGrams counts(train_, members_, next_.possible(), orders);
-  const auto numbers = static_cast<std::size_t>(train_.features());
+  for_evaluation(test);  // refuses samples without next words
+  const auto texts = data::next_words_of(test.data(), test.members(), next_.possible());
+  const auto share =
+      data::balanced_shard(texts.targets.size(), mpi::rank(test.comm()), mpi::size(test.comm()));
+  const double weight = 1.0 / static_cast<double>(texts.targets.size());
   // [right, -log p of Kneser-Ney, of Witten-Bell][order - 1]
   std::vector<double> sums(3 * orders, 0.0);
-  for_evaluation(test).for_batches([&](const Batch& batch) {
-    if (test.line().rank() != 0) return;  // all ranks of a line see the same batch
-    const std::size_t each = batch.input.size() / batch.label.size();
-    std::vector<std::uint32_t> context;
-    for (const auto& target : batch.targets) {
-      const double* const tokens = batch.input.data() + static_cast<std::size_t>(target.sample) * each;
-      const int length = std::min(target.token + 1, orders - 1);
-      context.clear();
-      for (int token = target.token + 1 - length; token <= target.token; ++token)
-        context.push_back(static_cast<std::uint32_t>(tokens[static_cast<std::size_t>(token) * numbers]));
-      const auto word = static_cast<std::uint32_t>(target.word);
-      for (int order = 1; order <= orders; ++order) {
-        if (counts.likeliest(order, context) == word) sums[order - 1] += target.weight;
-        const auto surprise = [&](data::Smoothing smoothing) {
-          return -target.weight * std::log(counts.probability(smoothing, order, context, word));
-        };
-        sums[orders + order - 1] += surprise(data::Smoothing::kneser_ney);
-        sums[2 * orders + order - 1] += surprise(data::Smoothing::witten_bell);
-      }
+  for (std::size_t k = share.first; k < share.first + share.count; ++k) {
+    const auto context = texts.context(texts.targets[k]);
+    const auto word = texts.words[texts.targets[k]];
+    for (int order = 1; order <= orders; ++order) {
+      if (counts.likeliest(order, context) == word) sums[order - 1] += weight;
+      const auto surprise = [&](data::Smoothing smoothing) {
+        return -weight * std::log(counts.probability(smoothing, order, context, word));
+      };
+      sums[orders + order - 1] += surprise(data::Smoothing::kneser_ney);
+      sums[2 * orders + order - 1] += surprise(data::Smoothing::witten_bell);
     }
-  });
+  }
   sum_over_ranks(sums, test.comm());
   const auto part = [&](int k) {
     return std::vector<double>(sums.begin() + k * orders, sums.begin() + (k + 1) * orders);

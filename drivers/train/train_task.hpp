@@ -40,6 +40,8 @@ class WordTraining {
   virtual void choose(Batch& batch) const = 0;
   /// Samples for an evaluation, the same whatever the seed. Throws BadInput if they have no words to guess.
   virtual SampleSet for_evaluation(const SampleSet& samples) const = 0;
+  /// The mean bytes of text that a word to guess of these samples stands for; NaN if it is not known.
+  virtual double mean_bytes(const data::Dataset& data, const std::vector<std::size_t>& members) const = 0;
   /// Guesses fitted to the training samples, on these test samples. Collective over their ranks.
   virtual CountedGuesses counted(const SampleSet& test) const = 0;
 };

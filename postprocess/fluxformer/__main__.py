@@ -3,7 +3,7 @@
     python3 -m fluxformer plot FILE...        figures of a run, whatever experiment wrote it
     python3 -m fluxformer report FILE...      one page on the comparison of Transformer and PDE models
     python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
-    python3 -m fluxformer import FILE ...     a published BERT, RoBERTa, GPT-2, OPT, ViT, ..., or a PyTorch state dict, becomes a model file
+    python3 -m fluxformer import FILE ...     a published BERT, GPT-2, Llama, Qwen, ViT, ..., or a PyTorch state dict, becomes a model file
     python3 -m fluxformer tokens FILE ...     texts or arrays of your own become a token file
     python3 -m fluxformer text FILE ...       samples of a token file become texts again
     python3 -m fluxformer export MODEL FILE   a Transformer becomes safetensors, with the names of PyTorch's encoder

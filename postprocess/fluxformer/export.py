@@ -15,7 +15,7 @@ and, of what stands before and behind it, those of nn.Linear, nn.Embedding and n
 
 A class_token of several rows stands for the first tokens; with pooling = front head.weight reads their states side by side.
 What the names do not say is in the metadata: heads, norm_first, activation (gelu, gelu_tanh or relu), layer_norm_eps, causal, pooling,
-head_activation, word_head_activation. In PyTorch:
+head_activation, word_head_activation; word_head = tied: words.weight guesses words, without a bias. In PyTorch:
 
     with safetensors.safe_open("STATE.safetensors", "pt") as file:
         said, state = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}
@@ -24,7 +24,8 @@ head_activation, word_head_activation. In PyTorch:
                                        layer_norm_eps=float(said["layer_norm_eps"]), norm_first=said["norm_first"] == "true")
 
 PyTorch's encoder has no weights that vary with depth, no diffusion (kappa), no strengths (alpha, rho) but 1, no other order, kernel or
-normalisation: models with these are refused with status 2 and the name of what they have. Status 1: the disk is full.
+normalisation, no RMSNorm, rotary positions, gated networks, groups of keys, windows or layers without biases: models with these are refused
+with status 2 and the name of what they have. Status 1: the disk is full.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from collections.abc import Mapping
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, open_file, reading
 from fluxformer.io import plain
-from fluxformer.model_file import Stored, require_one_step_a_layer, whole
+from fluxformer.model_file import Stored, refuse_of_today, require_one_step_a_layer, whole
 from fluxformer.part_file import refuse_place
 from fluxformer.safetensors import write_safetensors
 from fluxformer.tensors import Tensor, Unfit
@@ -98,6 +99,8 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
     for name, wanted in FIXED.items():
         if attributes.get(name, wanted) != wanted:
             raise Unfit(f"{path}: /model@{name} is {attributes[name]}: PyTorch's encoder is {wanted} only")
+    stored = Stored(path, model)
+    refuse_of_today(path, attributes, stored, "PyTorch's encoder")
     activation, norm = attributes.get("activation"), attributes.get("norm")
     if norm not in ("pre", "post"):
         raise Unfit(f"{path}: /model@norm is {norm}: PyTorch's encoder has pre and post")
@@ -105,7 +108,7 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
         raise Unfit(f"{path}: /model@activation is {activation!r}, not one of {', '.join(ACTIVATIONS)}")
     layers, width, ffn, heads = (whole(path, attributes, name) for name in ("layers", "width", "ffn", "heads"))
     require_one_step_a_layer(path, attributes, model, "PyTorch's encoder")
-    stored, state = Stored(path, model), {}
+    state = {}
     for number in range(1, layers + 1):
         here, there = f"layers/{number}/", f"layers.{number - 1}."
         for kind, shape in (("W", (width, width)), ("b", (width,))):
@@ -130,6 +133,8 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
             "activation": ACTIVATIONS[activation], "layer_norm_eps": attributes.get("norm_eps", 1e-5),
             "causal": "true" if attributes.get("causal") == "on" else "false", "pooling": attributes.get("pooling", "mean"),
             "head_activation": attributes.get("head_activation", "none"), "word_head_activation": attributes.get("word_head_activation", "none")}
+    if attributes.get("word_head") == "on":
+        said["word_head"] = "tied"
     return state, {name: str(value) for name, value in said.items()}, notes
 
 

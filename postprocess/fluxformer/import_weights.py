@@ -1,6 +1,6 @@
 """Turns a PyTorch state dict into a model file (`model.file` of a deck).
 
-    python3 -m fluxformer import FOLDER --output MODEL.h5                          a published BERT, RoBERTa, GPT-2, OPT, ViT, ...
+    python3 -m fluxformer import FOLDER --output MODEL.h5                          a published BERT, GPT-2, Llama, Qwen, ViT, ...
     python3 -m fluxformer import CHECKPOINT config.json --output MODEL.h5          the same, from its files
     python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf      an encoder of your own
 

@@ -17,6 +17,8 @@ import h5py
 import numpy as np
 
 SCHEMA_VERSION = 1
+# Attributes of /model that language models of today bring, and what they are if they are missing.
+OF_TODAY = {"norm_map": "layer", "biases": "all", "gated": "off", "rotary_layout": "none", "first_norm": "on"}
 LAYER_MAP = "1fe"  # of adjoint.method: one layer map for each depth cell
 
 
@@ -74,6 +76,18 @@ def whole(path: str, attributes: Mapping[str, object], name: str) -> int:
     return value
 
 
+def refuse_of_today(path: str, attributes: Mapping[str, object], stored: Stored, taker: str) -> None:
+    """Unfit if layers have what `taker` does not know: RMSNorm, gated networks, rotary positions, groups of keys, windows, missing biases."""
+    for name, usual in OF_TODAY.items():
+        if (found := attributes.get(name, usual)) != usual:
+            raise Unfit(f"{path}: /model@{name} is {found}: {taker} is {usual} only")
+    width, heads = whole(path, attributes, "width"), whole(path, attributes, "heads")
+    for name, every in (("groups", heads), ("head_width", width // heads)):
+        if (found := attributes.get(name) or every) != every:
+            raise Unfit(f"{path}: /model@{name} is {found}: {taker} is {every} only")
+    stored.must_be("window", 0, f"{taker} sees all tokens")
+
+
 def march_of(settings: Mapping[str, Value]) -> str:
     """The method by which the model of these settings was trained: LAYER_MAP, or a name of adjoint.method."""
     return str(settings.get("adjoint.method")) if settings.get("train.gradient") == "adjoint" else LAYER_MAP
@@ -90,7 +104,8 @@ def require_one_step_a_layer(path: str, attributes: Mapping[str, object], model:
 
 
 def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: Mapping[str, Tensor | np.ndarray],
-                words: Sequence[str] = (), pixels: Preprocessor | None = None, origin: Mapping[str, str | int | float] | None = None) -> None:
+                words: Sequence[str] = (), pixels: Preprocessor | None = None, origin: Mapping[str, str | int | float] | None = None,
+                store: str = "float64") -> None:
     """Writes a model file: `path`.part, renamed when complete.
 
     Parameters
@@ -99,20 +114,22 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
     attributes : mapping
         Attributes of /model.
     arrays : mapping
-        Arrays by their path below /model; stored in float64.
+        Arrays by their path below /model. Whole numbers are stored as such, real numbers in float64 or as `store` says.
     words : sequence of str
         The words of embedding/vocabulary, if any.
     pixels : Preprocessor, optional
         What turns pixels into the numbers of the model: group /preprocessor.
     origin : mapping, optional
         Attributes of the file that say where the model comes from, such as another name of the experiment than import_weights.
+    store : str
+        float32: tensors that are read from a file are stored in 32 bits; what was computed from them is not.
 
     Raises
     ------
     OSError
         If the file cannot be written; nothing is left behind then.
     Unfit
-        If an array holds numbers that are not real and finite.
+        If an array holds numbers that are not real and finite, or that 32 bits do not hold as they are.
     """
     with writing(path) as part, h5py.File(part, "w") as file:
         file.attrs["schema_version"] = SCHEMA_VERSION
@@ -126,7 +143,12 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
         for name, value in attributes.items():
             model.attrs[name] = value
         for name, array in arrays.items():
-            _write(model, name, array if isinstance(array, Tensor) else held(name, array))
+            if isinstance(array, Tensor):
+                _write(model, name, array, np.dtype(store))
+            elif array.dtype.kind == "i":
+                model[name] = array
+            else:
+                _write(model, name, held(name, array), np.dtype(np.float64))
             part.check()
         if words:
             model.create_dataset("embedding/vocabulary", data=list(words), dtype=h5py.string_dtype())
@@ -136,9 +158,12 @@ def write_model(path: str, attributes: Mapping[str, str | int | float], arrays: 
             group["mean"], group["deviation"] = np.array(pixels.mean), np.array(pixels.deviation)
 
 
-def _write(group: h5py.Group, name: str, array: Tensor) -> None:
-    stored = group.create_dataset(name, array.shape, np.float64)
+def _write(group: h5py.Group, name: str, array: Tensor, kind: np.dtype) -> None:
+    stored = group.create_dataset(name, array.shape, kind)
     row = 0
     for piece in array.pieces():
+        with np.errstate(over="ignore"):
+            if kind.itemsize < piece.itemsize and not np.array_equal(piece.astype(kind), piece):
+                raise Unfit(f"{array.name} holds numbers that {kind.name} does not hold as they are: leave out --store {kind.name}")
         stored[row:row + len(piece)] = piece
         row += len(piece)

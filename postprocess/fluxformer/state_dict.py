@@ -99,7 +99,8 @@ def _read_parts(path: str) -> dict[str, Tensor]:
     try:
         with open(path, "rb") as stream:
             places = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=once)["weight_map"]
-        if not isinstance(places, dict) or not all(isinstance(one, str) and one == os.path.basename(one) for one in places.values()):
+        if not isinstance(places, dict) or not all(isinstance(one, str) and one == os.path.basename(one) and one not in ("", ".", "..")
+                                                   for one in places.values()):
             raise ValueError("weight_map does not give a file beside the index for each name")
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise Unfit(f"{path}: not the index of a checkpoint in several files: {failure}") from None
@@ -107,6 +108,8 @@ def _read_parts(path: str) -> dict[str, Tensor]:
     parts = {}
     for name in sorted(set(places.values())):
         part = os.path.join(folder, name)
+        if os.path.dirname(os.path.realpath(part)) != os.path.realpath(folder):
+            raise Unfit(f"{part}: a link out of the folder; put a copy of the file there (as cp -L does)")
         parts[name] = (SafeTensors(part).tensors() if name.endswith(".safetensors")
                        else {tensor: held(f"{part}: {tensor}", array) for tensor, array in read_state(part).items()})
     for name, file in places.items():

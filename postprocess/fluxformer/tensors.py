@@ -58,6 +58,16 @@ class Tensor:
         """The rows of the first axis from `start` to before `stop`."""
         return Tensor(self.name, (stop - start, *self.shape[1:]), lambda: self._read()[start:stop])
 
+    def rows_of_blocks(self, blocks: int, start: int, stop: int) -> Tensor:
+        """Of each of so many blocks of rows of the first axis the rows from `start` to before `stop`, one below the other."""
+        rest = self.shape[1:]
+
+        def read() -> np.ndarray:
+            array = self._read()
+            return array.reshape(blocks, array.shape[0] // blocks, *rest)[:, start:stop].reshape(-1, *rest)
+
+        return Tensor(self.name, (blocks * (stop - start), *rest), read)
+
     def transposed(self) -> Tensor:
         """The array with its axes in reverse order."""
         return Tensor(self.name, self.shape[::-1], lambda: self._read().T)

@@ -77,6 +77,15 @@ class Dataset {
   /// of the special tokens that the file names.
   virtual std::vector<int> placeholders() const { return {}; }
 
+  /// Number of the first tokens of a sample that are the last ones of the sample before it (lines of joined
+  /// texts); 0: it begins anew. They are seen, and not guessed again.
+  virtual int seen(std::size_t index) const;
+  /// The word that ends a text where a sample may hold several; -1: a sample is one text.
+  virtual int end_word() const { return -1; }
+  /// The bytes of text that each real token of a sample stands for, [token]: 0 for a mark around texts. Empty if they are
+  /// not known.
+  virtual std::vector<int> token_bytes(std::size_t index) const;
+
   Shard shard(int rank, int ranks) const { return balanced_shard(size(), rank, ranks); }
 
  protected:

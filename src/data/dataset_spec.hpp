@@ -32,6 +32,7 @@ struct DatasetSpec {
   std::size_t at_most = every_sample;  ///< samples kept
 
   int length = 256;          ///< text: tokens of a sample; longer texts are cut, shorter ones padded
+  bool whole = false;        ///< newsgroups: no text is cut, a sample has the tokens of the longest
   int vocabulary = 20000;    ///< text: the largest vocabulary, <pad> and <unk> included
   int least_count = 2;       ///< text: training documents in which a word must occur at least
   bool keep_headers = true;  ///< newsgroups: the lines before the first blank one

@@ -213,6 +213,13 @@ Distillation::Distillation(Teacher& teacher, const Parameters& student, const Sl
       theirs.causal != mine.causal)
     throw BadInput(
         "distill.attention: the teacher's attention has a different kernel, normalisation or mask");
+  for (const auto* spec : {&mine, &theirs})
+    if (spec->attention.key_groups() != spec->attention.heads || spec->attention.head_width > 0 ||
+        spec->attention.qk_norm || spec->attention.rotary.layout != RotaryLayout::none ||
+        !spec->windows.empty() || !spec->qkv_have_biases() || !spec->first_norm)
+      throw BadInput(
+          "distill.attention: is defined for attention with biases, a group of keys for each head, and no "
+          "attention.head_width, qk_norm, rotary or window");
   match_ = std::make_unique<AttentionMatch>(context, mine.attention);
 }
 

@@ -20,6 +20,7 @@ Batch empty_batch(const data::Dataset& data, int capacity) {
   batch.label.resize(samples);
   batch.weight.assign(samples, 0.0);
   batch.key.resize(samples);
+  batch.seen.resize(samples);
   return batch;
 }
 
@@ -28,6 +29,7 @@ void put_sample(const data::Dataset& data, Index index, long key, double weight,
   batch.label[slot] = data.label(index);
   batch.weight[slot] = weight;
   batch.key[slot] = key;
+  batch.seen[slot] = data.seen(index);
 }
 
 double* tokens_of(Batch& batch, Index slot) {

@@ -33,11 +33,12 @@ struct Batch {
   std::vector<double> weight;            ///< weight of each sample in the loss; 0 for padding of the batch
   std::vector<long> key = {};            ///< key of the random draws of each sample
   std::vector<WordTarget> targets = {};  ///< words to guess; empty unless the model guesses words
+  std::vector<int> seen = {};  ///< first tokens of each sample that others have shown (Dataset::seen)
 };
 
 /// A batch with room for `capacity` samples of `data`, all of weight 0.
 Batch empty_batch(const data::Dataset& data, int capacity);
-/// Copies label, length, weight and key of sample `index` of `data` into a slot; the tokens are left as they
+/// Copies label, length, seen, weight and key of sample `index` of `data` into a slot; the tokens are left as they
 /// are.
 void put_sample(const data::Dataset& data, Index index, long key, double weight, Index slot, Batch& batch);
 /// The tokens of the sample in a slot, [token][feature].

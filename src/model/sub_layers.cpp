@@ -14,9 +14,9 @@ namespace {
 ReactionSettings reaction_of(const ModelSpec& spec, bool first_half) {
   return {.hidden = spec.ffn,
           .activation = spec.activation,
-          .gated = spec.gated,
           .layer_norm = spec.norm == Norm::pre,
-          .first_half = first_half};
+          .first_half = first_half,
+          .gated = spec.gated};
 }
 
 /// Pointers to gain and bias of the norm after a sub-layer, null if there is none, and its map.

@@ -35,7 +35,7 @@ inline constexpr double layer_norm_eps = 1e-5;
 /// The map of a norm: LayerNorm subtracts the mean, RMSNorm does not.
 enum class NormMap { layer, rms };
 
-/// The map and its eps, which may be 0.
+/// The map and its eps, which may be 0: then it has no value (NaN) where a row has no length.
 struct NormSettings {
   NormMap map = NormMap::layer;
   double eps = layer_norm_eps;

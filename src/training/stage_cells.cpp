@@ -7,12 +7,12 @@
 
 namespace fluxformer {
 
-EndWork end_work(const ModelSpec& spec, const InputShape& input, double masked_share) {
+EndWork end_work(const ModelSpec& spec, const InputShape& input, double guessed_share) {
   const double d = spec.width, n = input.tokens;
   // Per token and cell: Q, K, V and O 4 d^2, the reaction 2 d f, scores and sums over values 2 n d, each
   // counted twice (an addition and a multiplication).
   const double cell = n * (8 * d * d + 4 * d * spec.ffn + 4 * n * d);
-  const double outputs = input.word_head ? masked_share * n * input.vocabulary : input.classes;
+  const double outputs = input.word_head ? guessed_share * n * input.vocabulary : input.classes;
   return {2 * d * n * input.features / cell, 2 * d * outputs / cell};
 }
 

@@ -16,8 +16,8 @@ struct EndWork {
 
 /// The work at the ends of a model, counted in additions and multiplications of its products: a token costs 8
 /// d^2 + 4 d f + 4 n d in a cell, 2 d times its numbers in the embedding, 2 d for each output of the head
-/// that is read at it.
-EndWork end_work(const ModelSpec& spec, const InputShape& input, double masked_share);
+/// that is read at it: at all tokens, or, of a word head, at `guessed_share` of them.
+EndWork end_work(const ModelSpec& spec, const InputShape& input, double guessed_share);
 
 /// The cells of each stage, in order; at least one each. The busiest stage has as little to do as possible;
 /// among equals the first has fewer cells, since it keeps most activations. Throws BadInput for more stages

@@ -19,27 +19,35 @@ using namespace test;
 struct Case {
   int x, y, samples, width, heads;
   bool layer_norm, padding, causal, weights;
+  int window = 0;
+  AttentionSettings terms = {};  // beside heads and norm
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width;
+  *out << c.x << " x " << c.y << " tokens, " << c.samples << " samples of width " << c.width << ", window "
+       << c.window;
 }
 
 class DistributedSecondOrder : public testing::TestWithParam<Case> {
  protected:
   DistributedSecondOrder() {
     const Case& c = GetParam();
+    settings = c.terms;
     settings.heads = c.heads;
     settings.layer_norm = c.layer_norm;
     whole = {c.x * c.y, c.samples, c.width, {}};
+    arrays.window = c.window;
     whole.mask.causal = c.causal;
     for (int s = 0; c.padding && s < c.samples; ++s)
       whole.mask.length.push_back(std::max(1, whole.tokens - 3 * s));
     for (int t = 0; c.weights && t < whole.tokens; ++t) whole.mask.weight.push_back(0.4 + 0.2 * (t % 5));
   }
-  AttentionPoint point(unsigned seed) const { return random_attention_point(whole, seed); }
+  AttentionPoint point(unsigned seed) const {
+    return random_attention_point(whole, AttentionLayout(whole.width, settings), seed);
+  }
 
   AttentionSettings settings;
+  AttentionArrays arrays;
   reference::WholeLine whole;
 };
 
@@ -57,11 +65,11 @@ void expect_equal(const AttentionSweep& found, const AttentionSweep& expected) {
 
 TEST_P(DistributedSecondOrder, does_not_depend_on_the_split) {
   const TokenLine alone = TokenLine::even(MPI_COMM_SELF, GetParam().x, GetParam().y);
-  SplitAttention<double> undivided(alone, whole, settings);
+  SplitAttention<double> undivided(alone, whole, settings, arrays);
   LinearisedAttention<double> there(undivided, point(5), 1.3);
   const AttentionSweep hessian = there.along(point(15)), gauss_newton = there.gauss_newton(point(15));
   for_every_cut(GetParam().x, GetParam().y, [&](const TokenLine& line) {
-    SplitAttention<double> split(line, whole, settings);
+    SplitAttention<double> split(line, whole, settings, arrays);
     LinearisedAttention<double> here(split, point(5), 1.3);
     expect_equal(here.value, there.value);
     expect_equal(here.along(point(15)), hessian);
@@ -71,7 +79,7 @@ TEST_P(DistributedSecondOrder, does_not_depend_on_the_split) {
 
 TEST_P(DistributedSecondOrder, gives_the_same_bits_on_the_same_split) {
   for_every_cut(GetParam().x, GetParam().y, [&](const TokenLine& line) {
-    SplitAttention<double> first(line, whole, settings), second(line, whole, settings);
+    SplitAttention<double> first(line, whole, settings, arrays), second(line, whole, settings, arrays);
     const AttentionSweep a = LinearisedAttention<double>(first, point(5)).along(point(15)),
                          b = LinearisedAttention<double>(second, point(5)).along(point(15));
     EXPECT_EQ(a.out, b.out);
@@ -80,6 +88,19 @@ TEST_P(DistributedSecondOrder, gives_the_same_bits_on_the_same_split) {
   });
 }
 
+const Case language_model{
+    13,
+    1,
+    2,
+    8,
+    4,
+    true,
+    true,
+    true,
+    false,
+    5,
+    {.groups = 2, .head_width = 6, .qk_norm = true, .rotary = {RotaryLayout::half, 4, 1.2}}};
+
 INSTANTIATE_TEST_SUITE_P(Lattices, DistributedSecondOrder,
                          testing::Values(Case{7, 1, 2, 6, 2, true, false, false, false},
                                          Case{7, 1, 3, 6, 6, true, true, true, false},
@@ -87,6 +108,9 @@ INSTANTIATE_TEST_SUITE_P(Lattices, DistributedSecondOrder,
                                          Case{7, 7, 3, 16, 1, true, false, true, false},
                                          Case{1, 53, 2, 10, 2, false, true, false, true},
                                          Case{1, 1, 2, 4, 2, true, false, false, false},
+                                         Case{7, 1, 3, 6, 6, true, true, true, false, 3},
+                                         Case{3, 5, 2, 8, 2, false, true, false, true, 4},
+                                         Case{1, 53, 2, 10, 2, true, true, true, false, 5}, language_model,
                                          // Chunks of one sample each: 6 * 211 * 96 numbers fill the cache.
                                          Case{211, 1, 3, 96, 3, true, true, true, false}));
 

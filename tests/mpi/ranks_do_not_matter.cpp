@@ -54,7 +54,12 @@ std::vector<Case> cases() {
   unequal.model.variation = DepthVariation::linear;
   unequal.kappa = 0.1;
   unequal.edges = {0, 0.5, 1.25, 2, 3.5, 4.25, 6, 7};
+  auto language = shift;
+  language.kappa = 0;
+  language.model = small_language_model(7);
+  language.mask = {.length = {15, 9}, .causal = true};
   std::vector<Case> all{
+      {"a language model", language, with("euler", "", 0.5, 6)},
       {"shift euler", shift, with("euler", "", 0.5, 6)},
       {"shift on unequal cells", unequal, with("euler", "", 0.25, 6)},
       {"upwind ssp", upwind, with("ssp", "", 0.4, 6)},

@@ -14,10 +14,10 @@ namespace {
 
 using namespace test;
 
-TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
-  constexpr int layers = 6, steps = 11;
-  ProblemSpec spec;
-  spec.model = small_model(layers);
+constexpr int layers = 6;
+
+void expect_pipelining(ProblemSpec spec) {
+  constexpr int steps = 11;
   spec.mesh = small_mesh(layers);
   spec.speed =
       3;  // steps of 1/3, not a binary fraction: changes of the inflow must still coincide with steps
@@ -60,6 +60,14 @@ TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
         << split.ranks_depth << " depth ranks";  // round-off, as T1
     EXPECT_EQ(compared, 6 * 11 - 15);            // all rows the first sample has reached
   }
+}
+
+TEST(StreamingIsPipelining, row_i_at_step_k_is_layer_i_of_sample_k_minus_i) {
+  expect_pipelining({.model = small_model(layers)});
+}
+
+TEST(StreamingIsPipelining, a_language_model_streams_layer_by_layer) {
+  expect_pipelining({.model = small_language_model(layers), .mask = {.causal = true}});
 }
 
 }  // namespace

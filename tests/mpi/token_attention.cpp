@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <tuple>
 #include <vector>
 
+#include "base/phases.hpp"
 #include "operators/attention/token_ring.hpp"
 #include "tests/support/attention_case.hpp"
 #include "tests/support/reached.hpp"
@@ -21,19 +23,20 @@ struct Case {
   Kernel kernel;
   int sinkhorn_iterations;  // 0: softmax, -1: linear
   bool padding, causal, weights;
+  int window = 0;
+  AttentionSettings terms = {};  // beside heads, kernel and normalisation
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.x << " x " << c.y << " tokens, " << (c.kernel == Kernel::dot ? "dot" : "l2") << ", sinkhorn "
        << c.sinkhorn_iterations << (c.padding ? ", padding" : "") << (c.causal ? ", causal" : "")
-       << (c.weights ? ", weights" : "");
+       << (c.weights ? ", weights" : "") << ", window " << c.window;
 }
 
 class TokenAttention : public testing::TestWithParam<Case> {
  protected:
   TokenAttention() {
     const Case& c = GetParam();
-    settings.heads = c.heads;
     settings.kernel = c.kernel;
     settings.normalisation = c.sinkhorn_iterations < 0    ? Normalisation::linear
                              : c.sinkhorn_iterations == 0 ? Normalisation::softmax
@@ -53,9 +56,15 @@ class TokenAttention : public testing::TestWithParam<Case> {
     test::for_every_cut(GetParam().x, GetParam().y, f);
   }
 
-  AttentionSettings settings;
+  static AttentionSettings with_heads(const Case& c) {
+    AttentionSettings settings = c.terms;
+    settings.heads = c.heads;
+    return settings;
+  }
+
+  AttentionSettings settings = with_heads(GetParam());
   WholeLine whole;
-  AttentionParameters p{GetParam().width, 5};
+  AttentionParameters p{AttentionLayout(GetParam().width, settings, {.window = GetParam().window}), 5};
   std::vector<double> u, v, w;
 };
 
@@ -127,6 +136,119 @@ INSTANTIATE_TEST_SUITE_P(Lattices, TokenAttention,
                                          // Chunks of one sample each: 6 * 211 * 96 numbers fill the cache.
                                          Case{211, 1, 3, 96, 3, Kernel::dot, 0, true, true, false}));
 
+// Windows within a rank, over several ranks and of the whole line; padded rows and blocks of ranks that see
+// nothing.
+INSTANTIATE_TEST_SUITE_P(Windows, TokenAttention,
+                         testing::Values(Case{7, 1, 2, 6, 2, Kernel::dot, 0, false, true, false, 1},
+                                         Case{7, 1, 3, 6, 3, Kernel::dot, 0, true, true, false, 3},
+                                         Case{7, 1, 2, 6, 2, Kernel::dot, 0, true, false, false, 6},
+                                         Case{3, 5, 2, 8, 2, Kernel::l2, 0, true, true, true, 4},
+                                         Case{3, 5, 3, 8, 2, Kernel::dot, -1, true, true, true, 3},
+                                         Case{1, 53, 2, 10, 2, Kernel::dot, 0, true, false, true, 2},
+                                         Case{53, 1, 2, 10, 2, Kernel::dot, -1, true, false, false, 5},
+                                         Case{211, 1, 3, 6, 3, Kernel::dot, 0, true, true, false, 37}));
+
+// Groups, norms of heads and rotary positions, which count the tokens of the whole line.
+INSTANTIATE_TEST_SUITE_P(LanguageModels, TokenAttention,
+                         testing::Values(Case{13,
+                                              1,
+                                              2,
+                                              8,
+                                              4,
+                                              Kernel::dot,
+                                              0,
+                                              true,
+                                              true,
+                                              false,
+                                              5,
+                                              {.groups = 2,
+                                               .head_width = 6,
+                                               .qk_norm = true,
+                                               .rotary = {RotaryLayout::half, 4, 1.2}}},
+                                         Case{3,
+                                              5,
+                                              2,
+                                              8,
+                                              4,
+                                              Kernel::l2,
+                                              3,
+                                              true,
+                                              false,
+                                              true,
+                                              0,
+                                              {.groups = 2, .rotary = {RotaryLayout::interleaved, 2}}}));
+
+/// Columns, rows, whether causal, window.
+using Window = std::tuple<int, int, bool, int>;
+class WindowOfTheLine : public testing::TestWithParam<Window> {};
+
+// A causal window of n, another one of n - 1 tokens.
+TEST_P(WindowOfTheLine, changes_no_bit_of_the_full_attention) {
+  const auto& [x, y, causal, window] = GetParam();
+  const WholeLine whole{x * y, 2, 6, {.length = {x * y, x * y - 3}, .causal = causal, .weight = {}}};
+  const auto count = static_cast<std::size_t>(whole.tokens * 12);
+  const AttentionParameters full(6, 5), windowed(AttentionLayout(6, {}, {.window = window}), 5);
+  const auto u = random_vector(count, 1), v = random_vector(count, 2);
+  test::for_every_cut(x, y, [&](const TokenLine& line) {
+    SplitAttention<double> split(line, whole, {.heads = 2});
+    std::vector<double> a, b;
+    EXPECT_EQ(split.rhs(full, u), split.rhs(windowed, u));
+    EXPECT_EQ(split.tangent(full, u, v), split.tangent(windowed, u, v));
+    EXPECT_EQ(split.adjoint(full, u, v, a), split.adjoint(windowed, u, v, b));
+    EXPECT_EQ(a, b);
+    EXPECT_EQ(split.matrix(full, u, 2), split.matrix(windowed, u, 2));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Lines, WindowOfTheLine,
+                         testing::Values(Window{13, 1, true, 13}, Window{13, 1, true, 40},
+                                         Window{13, 1, false, 12}, Window{3, 5, false, 14},
+                                         Window{3, 5, true, 15}, Window{150, 1, true, 150},
+                                         Window{150, 1, false, 149}));
+
+// Each pair costs 4 d flops in the value and 8 d in the adjoint; blocks that no rank needs are not sent.
+TEST(WindowedRing, computes_the_pairs_of_the_window_and_stops_behind_it) {
+  const int n = 60, w = 7, d = 6;
+  const auto work_of = [&](const TokenLine& line, bool causal) {
+    const WholeLine whole{n, 1, d, {.length = {}, .causal = causal, .weight = {}}};
+    SplitAttention<double> split(line, whole, {.heads = 2});
+    const AttentionParameters p(AttentionLayout(d, {}, {.window = w}), 5);
+    const auto u = random_vector(n * d, 1);
+    std::vector<double> gradient;
+    reset_work_counts();
+    split.rhs(p, u);
+    const WorkCounts value = work_counts();
+    split.adjoint(p, u, u, gradient);
+    // Without a tape the adjoint computes the value again.
+    EXPECT_DOUBLE_EQ(work_counts().flops - value.flops, 3 * value.flops);
+    const double pairs = (value.flops - 8.0 * d * d * line.block().count()) / (4 * d);
+    EXPECT_EQ(sum_over(line.comm(), pairs), causal ? n * w - w * (w - 1) / 2 : n * (2 * w + 1) - w * (w + 1));
+    return value.at(Phase::ring).messages;
+  };
+  const int size = size_of(MPI_COMM_WORLD);
+  // At least 10 tokens a rank: a causal token hears those of its rank and of the one before.
+  const TokenLine line = TokenLine::even(MPI_COMM_WORLD, n, 1, size, 1);
+  EXPECT_EQ(work_of(line, true), size > 1 ? 1U : 0U);
+  // In front and behind: the block of the rank in front comes last.
+  EXPECT_EQ(work_of(line, false), static_cast<unsigned>(size - 1));
+}
+
+// Keys, values and beta of a token: 2 G c + H numbers.
+TEST(TokenAttentionGroups, send_the_keys_and_values_of_groups_alone) {
+  const int ranks = size_of(MPI_COMM_WORLD);
+  const TokenLine line = TokenLine::even(MPI_COMM_WORLD, 3 * ranks, 1, ranks, 1);
+  for (const int groups : {1, 2, 4}) {
+    const AttentionSettings settings{.heads = 4, .groups = groups, .head_width = 5};
+    SplitAttention<double> split(line, {3 * ranks, 2, 8, {}}, settings);
+    const AttentionParameters p(split.layout(), 5);
+    const auto u = random_vector(static_cast<std::size_t>(3 * ranks * 2 * 8), 1);
+    const auto before = work_counts().at(Phase::ring).bytes;
+    split.rhs(p, u);
+    EXPECT_EQ(work_counts().at(Phase::ring).bytes - before,
+              sizeof(double) * static_cast<std::size_t>((ranks - 1) * 3 * 2 * (2 * groups * 5 + 4)));
+  }
+}
+
 TEST(TokenRing, shows_every_block_to_every_rank_and_brings_the_sums_home) {
   const int size = size_of(MPI_COMM_WORLD), rank = rank_in(MPI_COMM_WORLD);
   std::vector<int> sizes(static_cast<std::size_t>(size));
@@ -150,16 +272,24 @@ TEST(TokenRing, shows_every_block_to_every_rank_and_brings_the_sums_home) {
   for (int step = 0; step < size; ++step)
     EXPECT_EQ(order[static_cast<std::size_t>(step)], (rank + size - step) % size);
 
-  // Each rank adds (its rank + 1) * block to three numbers per token; starting from 0.5.
-  std::vector<double> home(3 * static_cast<std::size_t>(rank + 1), 0.5);
-  ring.visit_and_collect(
-      own.data(), 2, 3,
-      [&](int r, const double* block, double* bar) {
-        for (int i = 0; i < 3 * (r + 1); ++i) bar[i] += (rank + 1) * (block[0] + i);
-      },
-      home.data());
-  for (std::size_t i = 0; i < home.size(); ++i)
-    EXPECT_EQ(home[i], 0.5 + size * (size + 1) / 2 * (100.0 * rank + static_cast<double>(i)));
+  // Each rank adds (its rank + 1) * block to three numbers per token; starting from 0.5. A shorter tour visits
+  // the ranks rank, rank + 1, ...
+  for (int steps = 1; steps <= size; ++steps) {
+    ring.set_steps(steps);
+    std::vector<double> home(3 * static_cast<std::size_t>(rank + 1), 0.5);
+    int shown = 0, visited = 0;
+    ring.visit_and_collect(
+        own.data(), 2, 3,
+        [&](int r, const double* block, double* bar) {
+          ++shown;
+          for (int i = 0; i < 3 * (r + 1); ++i) bar[i] += (rank + 1) * (block[0] + i);
+        },
+        home.data());
+    EXPECT_EQ(shown, steps);
+    for (int step = 0; step < steps; ++step) visited += (rank + step) % size + 1;
+    for (std::size_t i = 0; i < home.size(); ++i)
+      EXPECT_EQ(home[i], 0.5 + visited * (100.0 * rank + static_cast<double>(i)));
+  }
 }
 
 /// Largest work space after each function was called once, for one sample of n tokens on the first `ranks`

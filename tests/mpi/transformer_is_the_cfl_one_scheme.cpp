@@ -108,6 +108,14 @@ TEST(TransformerIsTheCflOneScheme, with_padding_and_a_causal_mask) {
   expect_it_on_every_split(spec, "causal, padded");
 }
 
+TEST(TransformerIsTheCflOneScheme, with_the_terms_of_language_models) {
+  auto spec = transformer();
+  spec.model = small_language_model(6);
+  spec.mask.causal = true;
+  spec.mask.length = {12, 7};
+  expect_it_on_every_split(spec, "a language model");
+}
+
 TEST(TransformerIsTheCflOneScheme, for_the_pde_model_on_any_number_of_cells) {
   auto spec = transformer();
   spec.model.layers = 3;

@@ -208,7 +208,8 @@ class Train(DeckTest):
             self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged")))
             self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
             words = "masked" in name or "causal" in name
-            self.assertEqual(words, "unigram_accuracy" in file["training"].attrs, name)
+            self.assertEqual("masked" in name, "unigram_accuracy" in file["training"].attrs, name)
+            self.assertEqual("causal" in name, "ngram_accuracy" in file["training"], name)
             # The arrays of the model that it starts from, and a new head.
             groups = set(file["model"]) - {"embedding", "layers", "equation", "final_norm"}
             self.assertEqual(groups, {"word_head" if words else "head"}, name)

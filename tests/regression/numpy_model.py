@@ -10,6 +10,7 @@ import numpy as np
 
 erf = np.vectorize(math.erf)
 ACTIVATIONS = {"none": lambda x: x, "tanh": np.tanh, "relu": lambda x: np.maximum(x, 0),
+               "silu": lambda x: x / (1 + np.exp(-x)),
                "gelu_erf": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
                "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))}
 
@@ -24,12 +25,39 @@ class Model:
             file["model"].visititems(lambda name, item: self.arrays.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None)
 
     def norm(self, x, place):
-        centred = x - x.mean(-1, keepdims=True)
-        scale = np.sqrt((centred**2).mean(-1, keepdims=True) + self.attributes.get("norm_eps", 1e-5))
-        return centred / scale * self.arrays[place + "gain"] + self.arrays[place + "bias"]
+        if self.attributes.get("norm_map", "layer") == "layer":
+            x = x - x.mean(-1, keepdims=True)
+        scale = np.sqrt((x**2).mean(-1, keepdims=True) + self.attributes.get("norm_eps", 1e-5))
+        return x / scale * self.arrays[place + "gain"] + self.arrays.get(place + "bias", 0)
 
     def linear(self, x, place, letter):
-        return x @ self.arrays[f"{place}W{letter}"].T + self.arrays[f"{place}b{letter}"]
+        return x @ self.arrays[f"{place}W{letter}"].T + self.arrays.get(f"{place}b{letter}", 0)
+
+    def head_norm(self, x, gain):
+        """RMSNorm of queries or keys [..., channel of a head], if the layer has one."""
+        return x if gain is None else x / np.sqrt((x**2).mean(-1, keepdims=True) + self.attributes["norm_eps"]) * gain
+
+    def rotate(self, x, number):
+        """Queries or keys [sample, head, token, channel] of layer `number`, turned by the angles of their tokens."""
+        layout = self.attributes.get("rotary_layout", "none")
+        if layout == "none":
+            return x
+        theta = self.arrays["rotary/theta"][self.arrays["rotary/table"][number - 1]]
+        pairs, m = np.arange(len(theta)), self.attributes.get("rotary_scale", 1)
+        first, second = (pairs, pairs + len(theta)) if layout == "half" else (2 * pairs, 2 * pairs + 1)
+        angle = np.outer(np.arange(x.shape[2]), theta)
+        a, b, turned = x[..., first], x[..., second], x.copy()
+        turned[..., first] = m * (a * np.cos(angle) - b * np.sin(angle))
+        turned[..., second] = m * (b * np.cos(angle) + a * np.sin(angle))
+        return turned
+
+    def hidden_keys(self, number, tokens, lengths):
+        """[sample, 1, query, key]: True where layer `number` does not see a key."""
+        token, causal = np.arange(tokens), self.attributes.get("causal", "off") == "on"
+        behind = token[:, None] - token[None, :]
+        hidden = (token >= np.asarray(lengths)[:, None])[:, None, None, :] | (causal & (behind < 0))
+        window = self.arrays["window"][number - 1] if "window" in self.arrays else 0
+        return hidden | ((behind >= window) if causal else (abs(behind) > window)) if window else hidden
 
     def embed(self, tokens, segments=None):
         if "embedding/words" in self.arrays:
@@ -45,27 +73,34 @@ class Model:
             u = u + self.arrays["embedding/position"][:u.shape[1]]
         return self.norm(u, "embedding/norm_") if "embedding/norm_gain" in self.arrays else u
 
-    def attention(self, x, place, lengths):
+    def attention(self, number, x, lengths):
         """(output, attention [sample, head, query, key])"""
-        samples, tokens, width = x.shape
+        place, (samples, tokens, _) = f"layers/{number}/", x.shape
         heads = int(self.attributes["heads"])
-        q, k, v = (self.linear(x, place, "_" + name).reshape(samples, tokens, heads, -1).swapaxes(1, 2) for name in "QKV")
-        scores = q @ k.swapaxes(2, 3) / math.sqrt(width / heads)
-        token = np.arange(tokens)
-        hidden = (token >= np.asarray(lengths)[:, None])[:, None, None, :]
-        if self.attributes.get("causal", "off") == "on":
-            hidden = hidden | (token[None, :] > token[:, None])
-        scores = np.exp(np.where(hidden, -np.inf, scores - scores.max(-1, keepdims=True)))
-        shares = scores / scores.sum(-1, keepdims=True)
-        return self.linear((shares @ v).swapaxes(1, 2).reshape(x.shape), place, "_O"), shares
+        groups = int(self.attributes.get("groups", heads))
+        q, k, v = (self.linear(x, place, "_" + name).reshape(samples, tokens, count, -1).swapaxes(1, 2)
+                   for name, count in (("Q", heads), ("K", groups), ("V", groups)))
+        q, k = (self.rotate(self.head_norm(one, self.arrays.get(f"{place}{name}_gain")), number) for one, name in ((q, "q"), (k, "k")))
+        group = np.arange(heads) * groups // heads
+        scores = q @ k[:, group].swapaxes(2, 3) / math.sqrt(q.shape[-1])
+        scores = np.exp(np.where(self.hidden_keys(number, tokens, lengths), -np.inf, scores - scores.max(-1, keepdims=True)))
+        total = scores.sum(-1, keepdims=True)
+        shares = scores / np.where(total > 0, total, 1)  # a padding token may see nothing
+        return self.linear((shares @ v[:, group]).swapaxes(1, 2).reshape(samples, tokens, -1), place, "_O"), shares
 
     def reaction(self, x, place):
-        return self.linear(ACTIVATIONS[self.attributes["activation"]](self.linear(x, place, "_1")), place, "_2")
+        act = ACTIVATIONS[self.attributes["activation"]]
+        if self.attributes.get("gated", "off") == "on":
+            return self.linear(act(self.linear(x, place, "_G")) * self.linear(x, place, "_1"), place, "_2")
+        return self.linear(act(self.linear(x, place, "_1")), place, "_2")
 
     def layer(self, number, u, lengths):
         """(the states behind layer `number` = 1, 2, ... with the states u in front of it, attention)"""
         place, pre = f"layers/{number}/", self.attributes["norm"] == "pre"
-        mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths)
+        first = pre and not (number == 1 and self.attributes.get("first_norm", "on") == "off")
+        mixed, shares = self.attention(number, self.norm(u, place + "norm1_") if first else u, lengths)
+        if self.attributes["order"] == "parallel":
+            return u + mixed + self.reaction(self.norm(u, place + "norm2_"), place), shares
         u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
         changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
         return (u + changed if pre else self.norm(u + changed, place + "norm2_")), shares
@@ -85,14 +120,14 @@ class Model:
 
     def words(self, u):
         """Logits [sample, token, word] of the last state, or None."""
-        if "word_head/b" not in self.arrays:
+        if self.attributes.get("word_head") != "on" and not {"word_head/b", "word_head/W"} & set(self.arrays):
             return None
         x = self.last(u)
         if "word_head/transform_W" in self.arrays:
             x = ACTIVATIONS[self.attributes.get("word_head_activation", "none")](self.linear(x, "word_head/transform_", ""))
         if "word_head/norm_gain" in self.arrays:
             x = self.norm(x, "word_head/norm_")
-        return x @ self.arrays.get("word_head/W", self.arrays["embedding/words"]).T + self.arrays["word_head/b"]
+        return x @ self.arrays.get("word_head/W", self.arrays["embedding/words"]).T + self.arrays.get("word_head/b", 0)
 
     def classes(self, u, lengths):
         """Logits [sample, class] of the last state, or None."""
@@ -109,4 +144,6 @@ class Model:
             x = x[np.arange(len(x)), 0 if pooling == "first" else lengths - 1]
         if "head/transform_W" in self.arrays:
             x = ACTIVATIONS[self.attributes.get("head_activation", "none")](self.linear(x, "head/transform_", ""))
+        if "head/norm_gain" in self.arrays:
+            x = self.norm(x, "head/norm_")
         return self.linear(x, "head/", "")

@@ -4,6 +4,7 @@
 Needs what postprocess/ needs; status 77 if matplotlib or h5py is not installed.
 """
 
+import math
 import os
 import sys
 import unittest
@@ -20,6 +21,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from python_package import FolderTest, assert_picture, call, start  # noqa: E402 (its folder is put on the path first)
 from training_sample import write_training  # noqa: E402
 
+from fluxformer.io import Run  # noqa: E402
+from fluxformer.train.plot import Training, _of_next_words, _perplexities  # noqa: E402
+
 
 class PlotTraining(FolderTest):
     def plot(self, *arguments):
@@ -35,6 +39,16 @@ class PlotTraining(FolderTest):
     def test_one_training(self):
         write_training(self.path("a.h5"), per_epoch=40, baseline=0.7)
         self.drawn(start("plot", self.path("a.h5")), "a_training")
+
+    def test_next_words_beside_counting(self):
+        ngrams = [9.0, 4.0, 3.0], [9.0, 4.5, 2.5], [0.1, 0.2, 0.3]
+        write_training(self.path("a.h5"), ngrams=ngrams, byte_count=4.0)
+        self.drawn(self.plot(self.path("a.h5")), "a_training")
+        with Run(self.path("a.h5")) as run:
+            one = Training(run)
+            self.assertEqual(_perplexities(one), [(2.5, "best n-gram (Witten-Bell, 3)", ":"), (4.0, "Kneser-Ney bigram", "-.")])
+            loss = one.epochs("test_loss")[-1]
+            self.assertEqual(_of_next_words(one), f", perplexity {math.exp(loss):.4g}, {loss / math.log(2) / 4:.4g} bits per byte")
 
     def test_several_in_one_figure(self):
         write_training(self.path("a.h5"))

@@ -1,5 +1,6 @@
-"""The checkpoints of tests/support/published_reference.h5, as whoever publishes a model saves them."""
+"""The checkpoints of published_reference.h5 and language_models_reference.h5 (tests/support), as whoever publishes a model saves them."""
 
+import contextlib
 import json
 import os
 
@@ -9,9 +10,10 @@ import numpy as np
 import safetensors_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-REFERENCE = os.path.join(ROOT, "tests", "support", "published_reference.h5")
+REFERENCES = tuple(os.path.join(ROOT, "tests", "support", f"{name}_reference.h5") for name in ("published", "language_models"))
 # Published once, as the word embeddings.
 TIED = ("cls.predictions.decoder.weight", "lm_head.decoder.weight", "generator_lm_head.weight", "vocab_projector.weight", "lm_head.weight")
+DECODERS = {"Llama": "model.", "Mistral": "model.", "Qwen2": "model.", "Qwen3": "model.", "GPTNeoX": "gpt_neox.", "GPTJ": "transformer."}
 # What a published checkpoint of each class has of all that the reference models have.
 CLASSES = {
     "BertModel": ("bert.",), "BertForMaskedLM": ("bert.embeddings.", "bert.encoder.", "cls.predictions."),
@@ -24,6 +26,11 @@ CLASSES = {
     "GPT2Model": ("transformer.",), "GPT2LMHeadModel": ("transformer.", "lm_head."), "GPT2ForSequenceClassification": ("transformer.", "score."),
     "OPTModel": ("model.",), "OPTForCausalLM": ("model.", "lm_head."), "OPTForSequenceClassification": ("model.", "score."),
     "ViTModel": ("vit.",), "ViTForImageClassification": ("vit.embeddings.", "vit.encoder.", "vit.layernorm.", "classifier."),
+    **{f"{family}Model": (trunk,) for family, trunk in DECODERS.items()},
+    **{f"{family}ForCausalLM": (trunk, "lm_head.", "embed_out.") for family, trunk in DECODERS.items()},
+    **{f"{family}ForSequenceClassification": (trunk, "score.") for family, trunk in DECODERS.items()},
+    "ModernBertModel": ("model.",), "ModernBertForMaskedLM": ("model.", "head.", "decoder."),
+    "ModernBertForSequenceClassification": ("model.", "head.", "classifier."),
     "DeiTModel": ("deit.",),
     "DeiTForImageClassificationWithTeacher": ("deit.embeddings.", "deit.encoder.", "deit.layernorm.", "cls_classifier.", "distillation_classifier."),
 }
@@ -33,12 +40,13 @@ class Case:
     """One reference model: its config, tensors, inputs and outputs."""
 
     def __init__(self, name):
-        with h5py.File(REFERENCE, "r") as file:
-            case = file[name]
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(h5py.File(path, "r")) for path in REFERENCES]
+            case = next(file[name] for file in files if name in file)
             self.config = json.loads(case.attrs["config"])
             self.tensors, start = {}, 0
             for tensor, shape in json.loads(case.attrs["shapes"]):
-                self.tensors[tensor] = case["tensors"][start:start + int(np.prod(shape))].reshape(shape)
+                self.tensors[tensor] = case["tensors"][start:start + int(np.prod(shape))].reshape(shape).astype(np.float64)
                 start += int(np.prod(shape))
             assert start == len(case["tensors"])
             self.arrays = {key: item[...] for key, item in case.items() if key != "tensors"}

@@ -137,8 +137,10 @@ class Tensors(DamageTest):
 class Configs(DamageTest):
     def test_entries_that_no_model_file_can_follow_are_named(self):
         config, tensors = self.published()
-        known = "the program has bert, roberta, xlm-roberta, camembert, electra, distilbert, gpt2, opt, vit, deit"
-        others = [("llama", "rotary"), ("gpt_neox", "rotary"), ("t5", "relative"), ("longformer", "within windows"), ("longformer", known),
+        known = ("the program has bert, roberta, xlm-roberta, camembert, electra, distilbert, gpt2, opt, llama, mistral, qwen2, qwen3, "
+                 "gpt_neox, gptj, modernbert, vit, deit")
+        others = [("mixtral", "experts"), ("gemma2", "logits are capped"), ("bloom", "ALiBi"), ("mamba", "state-space"), ("t5", "relative"),
+                  ("longformer", "within windows"), ("longformer", known),
                   ("xlm-roberta-xl", "in front of its sub-layers"), ("albert", "narrower"), ("own", "other architectures")]
         cases = [("model_type", word, part) for word, part in others] + [
             ("model_type", 3, "must be a text"), ("model_type", None, "write it into the file"),

@@ -2,7 +2,7 @@
 """`fluxformer import CHECKPOINT config.json`: the model file of a published model has the hidden states, the attention and the logits
 that PyTorch has, whatever class, names, prefix, kind of number or format it was published with.
 
-The reference is tests/support/published_reference.h5 (PyTorch, float64); numpy_model.py computes what a model file says.
+The references are published_reference.h5 and language_models_reference.h5 of tests/support (PyTorch, float64); numpy_model.py computes what a model file says.
 """
 
 import os
@@ -24,7 +24,9 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 from python_package import ENVIRONMENT, FolderTest, call  # noqa: E402
 
 CASES = {"bert": "Bert", "bert_untied": "Bert", "distilbert": "DistilBert", "gpt2": "GPT2", "vit": "ViT", "roberta": "Roberta",
-         "electra": "Electra", "opt": "OPT", "deit": "DeiT"}
+         "electra": "Electra", "opt": "OPT", "deit": "DeiT", "llama": "Llama", "llama_biased": "Llama", "mistral": "Mistral", "qwen2": "Qwen2",
+         "qwen3": "Qwen3", "gpt_neox": "GPTNeoX", "gpt_neox_sequential": "GPTNeoX", "gptj": "GPTJ", "modernbert": "ModernBert",
+         "modernbert_biased": "ModernBert"}
 EVERY = [(name, kind) for name, family in CASES.items() for kind in CLASSES if kind.startswith(family)]
 # float64: two layers of sums of at most 48 terms of order one, and logits of 12: some hundred roundings of 1.1e-16.
 TOLERANCE = 1e-12
@@ -147,11 +149,18 @@ class Published(PublishedTest):
         buffers = {"bert": {"embeddings.position_ids": np.arange(11)}, "distilbert": {"embeddings.position_ids": np.arange(9)},
                    "gpt2": {"h.1.attn.bias": np.ones((1, 1, 10, 10)), "h.0.attn.masked_bias": np.array(-1e4)}, "vit": {},
                    "roberta": {"embeddings.position_ids": np.arange(13), "embeddings.token_type_ids": np.zeros(13)},
-                   "electra": {"embeddings.position_ids": np.arange(11)}, "opt": {"decoder.version": np.array(3.0)}, "deit": {}}
+                   "electra": {"embeddings.position_ids": np.arange(11)}, "opt": {"decoder.version": np.array(3.0)}, "deit": {},
+                   "llama": {"layers.2.self_attn.rotary_emb.inv_freq": np.ones(4)}, "mistral": {"rotary_emb.inv_freq": np.ones(3)}, "qwen2": {}, "qwen3": {},
+                   "gpt_neox": {"layers.0.attention.bias": np.ones((1, 1, 9, 9)), "layers.1.attention.masked_bias": np.array(-1e9),
+                                "layers.2.attention.rotary_emb.inv_freq": np.ones(2)},
+                   "gptj": {"h.0.attn.bias": np.ones((1, 1, 9, 9)), "h.1.attn.masked_bias": np.array(-1e9)}, "modernbert": {}}
         for name, kind, prefix in (("bert", "BertForMaskedLM", "bert."), ("distilbert", "DistilBertForMaskedLM", "distilbert."),
                                    ("gpt2", "GPT2LMHeadModel", "transformer."), ("vit", "ViTForImageClassification", "vit."),
                                    ("roberta", "RobertaForMaskedLM", "roberta."), ("electra", "ElectraForMaskedLM", "electra."),
-                                   ("opt", "OPTForCausalLM", "model."), ("deit", "DeiTForImageClassificationWithTeacher", "deit.")):
+                                   ("opt", "OPTForCausalLM", "model."), ("deit", "DeiTForImageClassificationWithTeacher", "deit."),
+                                   ("llama", "LlamaForCausalLM", "model."), ("mistral", "MistralForSequenceClassification", "model."),
+                                   ("gpt_neox", "GPTNeoXForCausalLM", "gpt_neox."), ("gptj", "GPTJForCausalLM", "transformer."),
+                                   ("modernbert", "ModernBertForMaskedLM", "model.")):
             case = Case(name)
             config, tensors = case.published(kind)
             for renamed in (lambda one: one.removeprefix(prefix), lambda one: "model." + one,
@@ -169,7 +178,15 @@ class Published(PublishedTest):
                                     ("roberta", "RobertaForMaskedLM", ("pad_token_id", "hidden_act", "position_embedding_type")),
                                     ("electra", "ElectraForMaskedLM", ("layer_norm_eps", "hidden_act", "type_vocab_size")),
                                     ("opt", "OPTForCausalLM", ("activation_function", "do_layer_norm_before", "word_embed_proj_dim")),
-                                    ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias"))):
+                                    ("deit", "DeiTForImageClassificationWithTeacher", ("layer_norm_eps", "hidden_act", "num_channels", "qkv_bias")),
+                                    ("llama", "LlamaForCausalLM", ("hidden_act", "rope_theta", "tie_word_embeddings", "attention_bias")),
+                                    ("mistral", "MistralForCausalLM", ("hidden_act", "rope_theta", "rope_scaling", "tie_word_embeddings",
+                                                                      "max_position_embeddings")),
+                                    ("gpt_neox", "GPTNeoXForCausalLM", ("layer_norm_eps", "hidden_act", "rotary_emb_base", "use_parallel_residual",
+                                                                       "tie_word_embeddings")),
+                                    ("gptj", "GPTJForCausalLM", ("n_inner", "activation_function", "layer_norm_epsilon", "tie_word_embeddings")),
+                                    ("modernbert", "ModernBertForMaskedLM", ("norm_eps", "hidden_activation", "global_attn_every_n_layers", "global_rope_theta",
+                                                                            "classifier_activation"))):
             case = Case(name)
             config, tensors = case.published(kind)
             self.accepted(*save(self.folder, {key: value for key, value in config.items() if key not in entries and key != "architectures"}, tensors))

@@ -25,7 +25,7 @@ from fluxformer.judging import Verdict  # noqa: E402
 from fluxformer.report import claims, reductions  # noqa: E402
 from fluxformer.report.data import COUPLINGS, RunError, open_run  # noqa: E402
 from fluxformer.report.verdicts import weigh  # noqa: E402
-from fluxformer.train.train import kind_of  # noqa: E402
+from fluxformer.train.kinds import kind_of  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "hessian", "claims.toml")
 OTHERS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")

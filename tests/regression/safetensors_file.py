@@ -15,13 +15,14 @@ def bfloat16(array):
 
 def parts_of(tensors, kinds=None):
     """(header, numbers) of a file that holds these arrays; `kinds` names those that are not what NumPy says."""
-    header, numbers = {}, b""
+    header, contents, end = {}, [], 0
     for name, array in tensors.items():
         content = np.ascontiguousarray(array).tobytes()
         kind = (kinds or {}).get(name) or KINDS[array.dtype]
-        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [len(numbers), len(numbers) + len(content)]}
-        numbers += content
-    return header, numbers
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [end, end + len(content)]}
+        contents.append(content)
+        end += len(content)
+    return header, b"".join(contents)
 
 
 def write(path, header, numbers, length=None):

@@ -7,41 +7,33 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "operators/attention/attention.hpp"
+#include "tests/support/attention_layout.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/reference_attention.hpp"
 #include "tests/support/test_vectors.hpp"
 
 namespace fluxformer::test {
 
-/// The parameters gain, bias, W_QKV, b_QKV, W_O, b_O, alpha, one after the other.
+/// Seeded parameters of a layout.
 struct AttentionParameters {
-  AttentionParameters(int width, unsigned seed) : d(static_cast<std::size_t>(width)) {
-    flat = random_vector(4 * d * d + 6 * d + 1, seed, 1 / std::sqrt(width));
-    for (std::size_t j = 0; j < d; ++j) flat[j] += 1;  // gain
-    flat.back() = 0.8;
+  AttentionParameters(AttentionLayout of, unsigned seed) : layout(std::move(of)) {
+    flat = random_vector(layout.size, seed, 1 / std::sqrt(layout.width));
+    for (const char* gain : {"gain", "q_gain", "k_gain"})
+      for (std::size_t j = layout.part(gain).begin; j < layout.part(gain).end; ++j) flat[j] += 1;
+    flat.back() = 0.8;  // alpha
   }
+  /// All arrays, of heads that share the width.
+  AttentionParameters(int width, unsigned seed) : AttentionParameters(AttentionLayout(width, {}), seed) {}
   template <class P>
   LayerWeights<P> view(P* begin, Coefficient<P>* alpha) const {
-    LayerWeights<P> weights;
-    P* w_qkv = begin + 2 * d;
-    P* w_o = w_qkv + 3 * d * d + 3 * d;
-    weights.attention = {begin, begin + d, w_qkv, w_qkv + 3 * d * d, w_o, w_o + d * d, alpha};
-    return weights;
-  }
-  /// Offset of each part, and the end.
-  std::vector<std::size_t> offsets() const {
-    const std::size_t qkv = 2 * d, o = qkv + 3 * d * d + 3 * d;
-    return {0, d, qkv, qkv + 3 * d * d, o, o + d * d, o + d * d + d, flat.size()};
-  }
-  static std::vector<std::string> names() {
-    return {"gain", "bias", "W_QKV", "b_QKV", "W_O", "b_O", "alpha"};
+    return layout.view(begin, alpha);
   }
 
-  std::size_t d;
+  AttentionLayout layout;
   std::vector<double> flat;
 };
 
@@ -49,8 +41,12 @@ struct AttentionParameters {
 template <class T>
 class SplitAttention {
  public:
-  SplitAttention(const TokenLine& line, const reference::WholeLine& whole, const AttentionSettings& settings)
-      : line_(line), context_{&line, whole.samples, whole.width, whole.mask}, term_(context_, settings) {}
+  SplitAttention(const TokenLine& line, const reference::WholeLine& whole, const AttentionSettings& settings,
+                 const AttentionArrays& arrays = {})
+      : line_(line),
+        context_{&line, whole.samples, whole.width, whole.mask},
+        layout_(whole.width, settings, arrays),
+        term_(context_, settings) {}
 
   std::vector<double> rhs(const AttentionParameters& p, const std::vector<double>& u, double scale = 1,
                           double start = 0) {
@@ -96,7 +92,7 @@ class SplitAttention {
   }
   Attention<T>& term() { return term_; }
   const TokenLine& line() const { return line_; }
-  int width() const { return context_.width; }
+  const AttentionLayout& layout() const { return layout_; }
   /// This rank's part of a global vector, and back.
   std::vector<double> mine(const std::vector<double>& all) const {
     std::vector<double> part(context_.size());
@@ -120,6 +116,7 @@ class SplitAttention {
 
   const TokenLine& line_;
   SlabContext context_;
+  AttentionLayout layout_;
   Attention<T> term_;
 };
 

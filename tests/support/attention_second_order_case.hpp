@@ -11,10 +11,15 @@ using reference::AttentionPoint;
 using reference::AttentionSweep;
 
 /// A seeded point; the weights of a direction have no reason to be near those of a model, but may be.
-inline AttentionPoint random_attention_point(const reference::WholeLine& line, unsigned seed) {
+inline AttentionPoint random_attention_point(const reference::WholeLine& line, const AttentionLayout& layout,
+                                             unsigned seed) {
   const auto count = static_cast<std::size_t>(line.tokens * line.samples * line.width);
-  return {AttentionParameters(line.width, seed).flat, random_vector(count, seed + 1, 1.2, 0.3),
+  return {AttentionParameters(layout, seed).flat, random_vector(count, seed + 1, 1.2, 0.3),
           random_vector(count, seed + 2)};
+}
+/// The same for all arrays, of heads that share the width.
+inline AttentionPoint random_attention_point(const reference::WholeLine& line, unsigned seed) {
+  return random_attention_point(line, AttentionLayout(line.width, {}), seed);
 }
 
 /// Calls are collective over the line of `split`.
@@ -23,7 +28,7 @@ class LinearisedAttention {
  public:
   LinearisedAttention(SplitAttention<T>& split, const AttentionPoint& at, double scale = 1)
       : split_(split),
-        p_(split.width(), 1),
+        layout_(split.layout()),
         weights_(rounded_to<T>(at.weights)),
         alpha_(at.weights.back()),
         u_(split.mine(at.u)),
@@ -33,7 +38,7 @@ class LinearisedAttention {
         tape_(split.term().make_tape(Order::second)) {
     std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0),
         sums(weights_.size(), 0.0);  // overwritten
-    const auto bars = p_.template view<double>(sums.data(), &sums.back());
+    const auto bars = layout_.view<double>(sums.data(), &sums.back());
     split.term().apply(weights(), u_.data(), {scale, nothing_.data(), out.data()}, tape_.get());
     split.term().pull(weights(), u_.data(), w_.data(), {scale, nothing_.data(), u_bar.data()}, &bars,
                       tape_.get());
@@ -50,17 +55,17 @@ class LinearisedAttention {
 
  private:
   enum class Kind { hessian, gauss_newton };
-  LayerWeights<const T> weights() const { return p_.template view<const T>(weights_.data(), &alpha_); }
+  LayerWeights<const T> weights() const { return layout_.view<const T>(weights_.data(), &alpha_); }
   AttentionSweep gathered(const std::vector<double>& out, const std::vector<double>& u_bar,
                           const std::vector<double>& sums) const {
     return {split_.everyones(out), split_.everyones(u_bar), sum_over(split_.line().comm(), sums)};
   }
   AttentionSweep product(const AttentionPoint& direction, Kind kind) {
     const auto flat = rounded_to<T>(direction.weights);
-    const auto weights_dot = p_.template view<const T>(flat.data(), &direction.weights.back());
+    const auto weights_dot = layout_.view<const T>(flat.data(), &direction.weights.back());
     const auto u_dot = split_.mine(direction.u), w_dot = split_.mine(direction.w);
     std::vector<double> out(u_.size(), 7.0), u_bar(u_.size(), 7.0), sums(flat.size(), 0.0);
-    const auto bars = p_.template view<double>(sums.data(), &sums.back());
+    const auto bars = layout_.view<double>(sums.data(), &sums.back());
     const fluxformer::Point at{u_.data(), u_dot.data()};
     const Sum u_bar_dot{scale_, nothing_.data(), u_bar.data()};
     split_.term().push(weights(), &weights_dot, at, {scale_, nothing_.data(), out.data()}, tape_.get());
@@ -73,7 +78,7 @@ class LinearisedAttention {
   }
 
   SplitAttention<T>& split_;
-  AttentionParameters p_;  // for its layout
+  const AttentionLayout& layout_;
   std::vector<T> weights_;
   double alpha_;
   std::vector<double> u_, w_;

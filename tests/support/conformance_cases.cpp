@@ -9,6 +9,7 @@
 #include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
+#include "tests/support/attention_layout.hpp"
 #include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"
 #include "tests/support/cubic_term.hpp"
@@ -205,38 +206,27 @@ TermCase cubic() {
 
 /// An attention; `make` makes it, possibly wrapped in dropout; `reference` is its value.
 template <class Make, class Reference>
-TermCase attention_case(TermCase c, const AttentionSettings& settings, Make make, Reference reference) {
+TermCase attention_case(TermCase c, const AttentionSettings& settings, AttentionArrays arrays, Make make,
+                        Reference reference) {
   // Sinkhorn balances rows and columns of real tokens; padded rows are unspecified.
   c.compare_padding = settings.normalisation != Normalisation::sinkhorn;
   c.second_derivatives = settings.normalisation != Normalisation::sinkhorn && settings.kernel == Kernel::dot;
-  const std::size_t d = static_cast<std::size_t>(c.lattice.width), per_cell = 4 * d * d + 6 * d + 1;
+  arrays.norm_settings.eps = norm_eps;
+  const auto layout = std::make_shared<const AttentionLayout>(c.lattice.width, settings, arrays);
   return slab_case(
-      std::move(c), per_cell, make,
-      [d]<class P, class C>(P* p, C* coefficients) {
-        LayerWeights<P> weights;
-        P* const matrices = p + 2 * d;
-        P* const w_o = matrices + 3 * d * d + 3 * d;
-        auto* const b_qkv = matrices + 3 * d * d;
-        auto* const alpha = coefficients + 4 * d * d + 6 * d;
-        weights.attention = {.gain = p,
-                             .bias = p + d,
-                             .w_qkv = matrices,
-                             .b_qkv = b_qkv,
-                             .w_o = w_o,
-                             .b_o = w_o + d * d,
-                             .alpha = alpha,
-                             .norm = {.eps = norm_eps}};
-        return weights;
+      std::move(c), layout->size, make,
+      [layout]<class P, class C>(P* p, C* coefficients) {
+        return layout->view(p, coefficients + (layout->size - 1));
       },
       reference);
 }
 
 TermCase attention(std::string name, AttentionSettings settings, TokenMask mask = {},
-                   MeshSpec mesh = lattice()) {
+                   MeshSpec mesh = lattice(), const AttentionArrays& arrays = {}) {
   TermCase c{.name = "attention_" + std::move(name), .lattice = mesh};
   c.mask = std::move(mask);
   return attention_case(
-      c, settings,
+      c, settings, arrays,
       [settings]<class T>(const SlabContext& context) {
         return std::make_shared<Attention<T>>(context, settings);
       },
@@ -245,33 +235,51 @@ TermCase attention(std::string name, AttentionSettings settings, TokenMask mask 
       });
 }
 
+/// The arrays of a reaction beside its settings: all, or those of a model without biases, and its norm.
+struct ReactionArrays {
+  bool biases = true;
+  NormMap norm_map = NormMap::layer;
+};
+
 /// A reaction with hidden width 5; `make` makes it, possibly wrapped in dropout; `reference` is its value.
 template <class Make, class Reference>
-TermCase reaction_case(TermCase c, bool first_half, Make make, Reference reference) {
+TermCase reaction_case(TermCase c, const ReactionSettings& settings, const ReactionArrays& arrays, Make make,
+                       Reference reference) {
   const std::size_t d = static_cast<std::size_t>(c.lattice.width), f = 5;
+  const std::size_t inner = settings.gated ? 2 : 1;  // maps from N(u) to hidden values
+  const std::size_t biases = arrays.biases ? 2 * d + inner * f : 0;
+  const std::size_t rho = d + (inner + 1) * d * f + biases;
   return slab_case(
-      std::move(c), 2 * d * f + 3 * d + f + 1, make,
+      std::move(c), rho + 1, make,
       [=]<class P, class C>(P* p, C* coefficients) {
+        P* next = p;
+        const auto array = [&next](bool held, std::size_t size) -> P* {
+          P* const begin = next;
+          if (held) next += size;
+          return held ? begin : nullptr;
+        };
         LayerWeights<P> weights;
-        P *w_1 = p + 2 * d, *b_1 = w_1 + f * d, *w_2 = b_1 + f, *b_2 = w_2 + d * f;
-        (first_half ? weights.first_reaction : weights.reaction) = {
-            .gain = p,
-            .bias = p + d,
-            .w_1 = w_1,
-            .b_1 = b_1,
-            .w_2 = w_2,
-            .b_2 = b_2,
-            .rho = coefficients + 2 * d * f + 3 * d + f,
-            .norm = {.eps = norm_eps}};
+        // In this order in memory.
+        (settings.first_half ? weights.first_reaction : weights.reaction) =
+            ReactionWeights<P>{.gain = array(true, d),
+                               .bias = array(arrays.biases, d),
+                               .w_g = array(settings.gated, f * d),
+                               .b_g = array(settings.gated && arrays.biases, f),
+                               .w_1 = array(true, f * d),
+                               .b_1 = array(arrays.biases, f),
+                               .w_2 = array(true, d * f),
+                               .b_2 = array(arrays.biases, d),
+                               .rho = coefficients + rho,
+                               .norm = {arrays.norm_map, norm_eps}};
         return weights;
       },
       reference);
 }
 
-TermCase reaction(std::string name, ReactionSettings settings) {
+TermCase reaction(std::string name, ReactionSettings settings, const ReactionArrays& arrays = {}) {
   settings.hidden = 5;
   return reaction_case(
-      {.name = "reaction_" + std::move(name), .lattice = lattice()}, settings.first_half,
+      {.name = "reaction_" + std::move(name), .lattice = lattice()}, settings, arrays,
       [settings]<class T>(const SlabContext& context) {
         return std::make_shared<Reaction<T>>(context, settings);
       },
@@ -313,7 +321,7 @@ TermCase dropped_reaction() {
   const ReactionSettings settings{.hidden = 5};
   const auto dropout = dropout_of_two_samples();
   return reaction_case(
-      {.name = "reaction_under_dropout", .lattice = lattice()}, false,
+      {.name = "reaction_under_dropout", .lattice = lattice()}, settings, {},
       [=]<class T>(const SlabContext& context) {
         const auto owner =
             std::make_shared<Dropped<T, Reaction<T>>>(context, *dropout, settings, reaction_mask);
@@ -328,7 +336,7 @@ TermCase dropped_attention() {
   const AttentionSettings settings{.heads = 2};
   const auto dropout = dropout_of_two_samples();
   return attention_case(
-      {.name = "attention_under_dropout", .lattice = lattice()}, settings,
+      {.name = "attention_under_dropout", .lattice = lattice()}, settings, {},
       [=]<class T>(const SlabContext& context) {
         const auto owner =
             std::make_shared<Dropped<T, Attention<T>>>(context, *dropout, settings, attention_mask);
@@ -389,7 +397,10 @@ MeshSpec cells(MeshSpec mesh, int count) {
 
 std::vector<TermCase> every_term() {
   constexpr auto sinkhorn = Normalisation::sinkhorn, linear = Normalisation::linear;
+  constexpr ReactionArrays no_biases{.biases = false};
   const std::vector<double> weight = {1, 2, 0.5, 1, 3, 1, 0.25, 1, 1, 2, 1, 1, 0.5, 1, 1, 4};
+  const AttentionArrays bare{
+      .norm_bias = false, .qkv_biases = false, .output_bias = false, .norm_settings = {.map = NormMap::rms}};
   std::vector<TermCase> cases = {
       transport("first_order", 1),
       transport("second_order", 2),
@@ -423,15 +434,59 @@ std::vector<TermCase> every_term() {
       attention("linear", {.heads = 2, .normalisation = linear}),
       attention("linear_causal_padded_weighted", {.heads = 2, .normalisation = linear, .layer_norm = false},
                 {.length = {5, 16}, .causal = true, .weight = weight}),
+      // Padding far behind the last real token sees nothing.
+      attention("window_causal_padded", {.heads = 2}, {.length = {5, 16}, .causal = true, .weight = {}},
+                lattice(), {.window = 3}),
+      attention("window_padded", {.heads = 2}, {.length = {14, 7}, .causal = false, .weight = {}},
+                lattice(7, 2), {.window = 2}),
+      attention("window_l2_causal", {.heads = 3, .kernel = Kernel::l2},
+                {.length = {3, 13}, .causal = true, .weight = {}}, lattice(13, 1), {.window = 4}),
+      attention("window_linear_causal_padded_weighted",
+                {.heads = 2, .normalisation = linear, .layer_norm = false},
+                {.length = {5, 16}, .causal = true, .weight = weight}, lattice(16, 1), {.window = 5}),
       attention("sinkhorn", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 4}),
       attention("sinkhorn_odd_l2",
                 {.heads = 2, .kernel = Kernel::l2, .normalisation = sinkhorn, .sinkhorn_iterations = 5}),
       attention("sinkhorn_padded", {.heads = 2, .normalisation = sinkhorn, .sinkhorn_iterations = 3},
                 {.length = {16, 7}, .causal = false, .weight = {}}),
+      attention("groups", {.heads = 6, .groups = 2}, {.length = {16, 7}, .causal = false, .weight = {}}),
+      attention("groups_linear", {.heads = 4, .groups = 1, .head_width = 2, .normalisation = linear}),
+      attention("groups_l2", {.heads = 6, .groups = 3, .kernel = Kernel::l2}),
+      attention("groups_sinkhorn_l2", {.heads = 4,
+                                       .groups = 2,
+                                       .head_width = 2,
+                                       .kernel = Kernel::l2,
+                                       .normalisation = sinkhorn,
+                                       .sinkhorn_iterations = 4}),
+      attention("wide_heads", {.heads = 2, .head_width = 5}),
+      attention("rms_no_biases", {.heads = 2}, {}, lattice(), bare),
+      attention("no_norm_in_this_layer", {.heads = 2}, {}, lattice(), {.norm = false}),
+      attention("norm_without_bias", {.heads = 2}, {}, lattice(), {.norm_bias = false, .output_bias = false}),
+      attention("qk_norm", {.heads = 2, .qk_norm = true}),
+      attention("rotary_half", {.heads = 3, .head_width = 4, .rotary = {RotaryLayout::half, 4}}, {},
+                lattice(7, 1)),
+      attention("rotary_interleaved",
+                {.heads = 2, .head_width = 5, .rotary = {RotaryLayout::interleaved, 4, 1.3}}, {},
+                lattice(7, 1)),
+      attention(
+          "all_terms",
+          {.heads = 6, .groups = 2, .head_width = 4, .qk_norm = true, .rotary = {RotaryLayout::half, 2, 1.2}},
+          {.length = {11, 4}, .causal = true, .weight = {}}, lattice(11, 1), bare),
       reaction("gelu_erf", {}),
       reaction("gelu_tanh", {.activation = Activation::gelu_tanh}),
       reaction("relu", {.activation = Activation::relu}),
+      reaction("silu", {.activation = Activation::silu}),
       reaction("no_norm", {.layer_norm = false}),
+      reaction("no_biases", {}, no_biases),
+      reaction("rms_norm", {}, {.norm_map = NormMap::rms}),
+      reaction("gated_silu", {.activation = Activation::silu, .gated = true}),
+      reaction("gated_silu_rms_norm_no_biases", {.activation = Activation::silu, .gated = true},
+               {.biases = false, .norm_map = NormMap::rms}),
+      reaction("gated_gelu_erf_no_biases", {.gated = true}, no_biases),
+      reaction("gated_gelu_tanh_no_norm",
+               {.activation = Activation::gelu_tanh, .layer_norm = false, .gated = true}),
+      reaction("gated_first_half", {.first_half = true, .gated = true}),
+      reaction("gated_relu", {.activation = Activation::relu, .gated = true}),
       reaction("first_half", {.first_half = true}),
       dropped_reaction(),
       dropped_attention(),

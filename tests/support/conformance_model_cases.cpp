@@ -136,8 +136,22 @@ std::vector<TermCase> every_model_term() {
   macaron.model.subflow = SubLayerIntegrator::midpoint;
   auto unequal = knotted(Norm::pre);
   unequal.edges = {0, 0.25, 0.5, 1, 1.5, 1.75, 3};
+  // The feed-forward network of today's decoders.
+  auto swiglu = knotted(Norm::pre);
+  swiglu.model.gated = true;
+  swiglu.model.activation = Activation::silu;
+  swiglu.model.norm_map = NormMap::rms;
+  swiglu.model.biases = Biases::attention;
+  swiglu.model.order = SubLayerOrder::macaron;
+  swiglu.model.own_halves = true;
+  auto behind = base();
+  behind.model.norm = Norm::post;
+  behind.model.attention.layer_norm = false;
+  behind.model.norm_map = NormMap::rms;
   return {
       layer_map("transformer", base()),
+      layer_map("with_gates", swiglu),
+      layer_map("with_rms_norm_behind", behind),
       layer_map("macaron", macaron),
       layer_map("on_unequal_cells", unequal),
       layer_map("sphere", knotted(Norm::sphere)),
@@ -146,6 +160,7 @@ std::vector<TermCase> every_model_term() {
       field<AttentionTerm>("attention", base(), FieldTermKind::attention),
       field<AttentionTerm>("attention_on_the_sphere", knotted(Norm::sphere), FieldTermKind::attention),
       field<ReactionTerm>("reaction", knotted(Norm::none), FieldTermKind::reaction),
+      field<ReactionTerm>("gated_reaction", swiglu, FieldTermKind::reaction),
   };
 }
 

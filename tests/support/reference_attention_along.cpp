@@ -45,95 +45,166 @@ Duals duals(const std::vector<double>& x, const std::vector<double>& dot) {
 /// One sample from its rows u (n x d) to its output and, with the adjoint's vector w, back.
 class Sample {
  public:
-  Sample(const WholeLine& line, const AttentionSettings& settings, int number, const Duals& weights)
-      : line_(line),
-        settings_(settings),
-        number_(number),
-        n_(static_cast<std::size_t>(line.tokens)),
-        d_(static_cast<std::size_t>(line.width)),
-        heads_(static_cast<std::size_t>(settings.heads)),
-        channels_(d_ / heads_),
-        w_(weights) {}
+  Sample(const WholeLine& line, const AttentionSettings& settings, const test::AttentionLayout& layout,
+         int number, const Duals& weights)
+      : line_(line), settings_(settings), layout_(layout), number_(number), w_(weights) {}
 
   Duals forward(const Duals& u);
   Duals backward(const Duals& w, Duals& w_bar);
 
  private:
-  Dual scale() const { return {1 / std::sqrt(static_cast<double>(channels_)), 0}; }
+  Dual scale() const { return {1 / std::sqrt(static_cast<double>(c_)), 0}; }
+  std::size_t place(const char* name) const { return layout_.part(name).begin; }
+  bool has(const char* name) const { return layout_.part(name).end > place(name); }
+  bool has_norm() const { return settings_.layer_norm && layout_.arrays.norm; }
+  bool subtracts_mean() const { return layout_.arrays.norm_settings.map == NormMap::layer; }
+  Dual eps() const { return {layout_.arrays.norm_settings.eps, 0}; }
   /// The place of P(x, y) of a head.
   std::size_t pair(std::size_t h, std::size_t x, std::size_t y) const { return (h * n_ + x) * n_ + y; }
-  /// The row of token x in q (part 0), k (1) or v (2), from the head's first channel.
+  /// The first channel of token x in q (part 0), k (1) or v (2) of head h: that of its group in k and v.
   std::size_t part(std::size_t x, std::size_t which, std::size_t h) const {
-    return x * 3 * d_ + which * d_ + h * channels_;
+    const std::size_t group = h * groups_ / heads_;
+    return x * rows_ + (which == 0 ? h : heads_ + (which - 1) * groups_ + group) * c_;
   }
   bool linear() const { return settings_.normalisation == Normalisation::linear; }
   /// w_y, or 0 where x does not see y.
   Dual weight(std::size_t x, std::size_t y) const {
-    if (!line_.mask.real(number_, static_cast<int>(y)) || (line_.mask.causal && y > x)) return {};
+    if (!line_.sees(number_, static_cast<int>(x), static_cast<int>(y), layout_.arrays.window)) return {};
     return {line_.mask.weight.empty() ? 1.0 : line_.mask.weight[y], 0};
   }
+  /// f(first channel, place of the gain, x) for the heads of queries and groups of keys of every token x.
+  template <class F>
+  void for_turned_heads(F&& f) const {
+    for (std::size_t x = 0; x < n_; ++x)
+      for (std::size_t h = 0; h < heads_ + groups_; ++h)
+        f(x * rows_ + h * c_, h < heads_ ? q_gain_ : k_gain_, x);
+  }
+  /// Turns the channels of a head at token x, or turns them back (sign -1).
+  void turn(Dual* head, std::size_t x, double sign) const;
+  void norm_rows(const Duals& u);
+  void norm_and_turn_heads();
+  void turn_back_and_norm_heads(Duals& qkv_bar, Duals& w_bar) const;
   void fill_plan(std::size_t h);
 
   const WholeLine& line_;
   const AttentionSettings& settings_;
+  const test::AttentionLayout& layout_;
   int number_;
-  std::size_t n_, d_, heads_, channels_;
   const Duals& w_;
-  // Places of the weights: gain is 0, bias d.
-  std::size_t w_qkv_ = 2 * d_, b_qkv_ = w_qkv_ + 3 * d_ * d_, w_o_ = b_qkv_ + 3 * d_, b_o_ = w_o_ + d_ * d_,
-              alpha_ = b_o_ + d_;
-  Duals z_, sigma_, x_, qkv_, plan_, mix_, y_;
+  std::size_t n_ = static_cast<std::size_t>(line_.tokens), d_ = layout_.width, heads_ = layout_.heads,
+              groups_ = layout_.groups, c_ = layout_.channels, queries_ = heads_ * c_,
+              rows_ = (heads_ + 2 * groups_) * c_;
+  // Places of the weights.
+  std::size_t gain_ = place("gain"), bias_ = place("bias"), w_qkv_ = place("W_Q"), b_qkv_ = place("b_Q"),
+              w_o_ = place("W_O"), b_o_ = place("b_O"), q_gain_ = place("q_gain"), k_gain_ = place("k_gain"),
+              alpha_ = place("alpha");
+  bool has_bias_ = has("bias"), has_b_qkv_ = has("b_Q"), has_b_o_ = has("b_O");
+  Duals z_, sigma_, x_, raw_, qkv_, plan_, mix_, y_;
 };
+
+void Sample::turn(Dual* head, std::size_t x, double sign) const {
+  const auto& [layout, turned, m] = settings_.rotary;
+  if (layout == RotaryLayout::none) return;
+  const auto r = static_cast<std::size_t>(turned);
+  for (std::size_t j = 0; j < r / 2; ++j) {
+    const double angle = static_cast<double>(x) * layout_.theta[j];
+    const Dual cos{m * std::cos(angle), 0}, sin{sign * m * std::sin(angle), 0};
+    Dual &a = head[layout == RotaryLayout::half ? j : 2 * j],
+         &b = head[layout == RotaryLayout::half ? j + r / 2 : 2 * j + 1];
+    const Dual before = a;
+    a = before * cos - b * sin;
+    b = b * cos + before * sin;
+  }
+}
+
+void Sample::norm_rows(const Duals& u) {
+  const Dual count{static_cast<double>(d_), 0};
+  z_ = x_ = u;
+  sigma_.resize(n_);
+  for (std::size_t t = 0; t < n_ && has_norm(); ++t) {
+    Dual mean, square;
+    for (std::size_t c = 0; c < d_ && subtracts_mean(); ++c) mean += u[t * d_ + c] / count;
+    for (std::size_t c = 0; c < d_; ++c) square += (u[t * d_ + c] - mean) * (u[t * d_ + c] - mean) / count;
+    sigma_[t] = sqrt(square + eps());
+    for (std::size_t c = 0; c < d_; ++c) {
+      z_[t * d_ + c] = (u[t * d_ + c] - mean) / sigma_[t];
+      x_[t * d_ + c] = w_[gain_ + c] * z_[t * d_ + c];
+      if (has_bias_) x_[t * d_ + c] += w_[bias_ + c];
+    }
+  }
+}
+
+void Sample::norm_and_turn_heads() {
+  const Dual count{static_cast<double>(c_), 0};
+  raw_ = qkv_;
+  for_turned_heads([&](std::size_t first, std::size_t gain, std::size_t x) {
+    Dual square;
+    for (std::size_t c = 0; c < c_; ++c) square += raw_[first + c] * raw_[first + c] / count;
+    for (std::size_t c = 0; c < c_ && settings_.qk_norm; ++c)
+      qkv_[first + c] = w_[gain + c] * raw_[first + c] / sqrt(square + eps());
+    turn(&qkv_[first], x, 1);
+  });
+}
+
+// x_bar = r a - r^3 x <x, a> / c, a = gain y_bar, gain_bar = sum y_bar x r, r = 1 / sqrt(<x, x> / c + eps)
+void Sample::turn_back_and_norm_heads(Duals& qkv_bar, Duals& w_bar) const {
+  const Dual count{static_cast<double>(c_), 0};
+  for_turned_heads([&](std::size_t first, std::size_t gain, std::size_t x) {
+    turn(&qkv_bar[first], x, -1);
+    if (!settings_.qk_norm) return;
+    Dual square, along;
+    for (std::size_t c = 0; c < c_; ++c) {
+      square += raw_[first + c] * raw_[first + c] / count;
+      along += raw_[first + c] * w_[gain + c] * qkv_bar[first + c] / count;
+    }
+    const Dual r = Dual{1, 0} / sqrt(square + eps());
+    for (std::size_t c = 0; c < c_; ++c) {
+      w_bar[gain + c] += qkv_bar[first + c] * raw_[first + c] * r;
+      qkv_bar[first + c] = r * w_[gain + c] * qkv_bar[first + c] - r * r * r * raw_[first + c] * along;
+    }
+  });
+}
 
 void Sample::fill_plan(std::size_t h) {
   for (std::size_t x = 0; x < n_; ++x) {
     Dual sum;
     for (std::size_t y = 0; y < n_; ++y) {
       Dual logit;
-      for (std::size_t c = 0; c < channels_; ++c)
+      for (std::size_t c = 0; c < c_; ++c)
         logit += scale() * qkv_[part(x, 0, h) + c] * qkv_[part(y, 1, h) + c];
       plan_[pair(h, x, y)] = weight(x, y) * (linear() ? logit : exp(logit));
       sum += plan_[pair(h, x, y)];
     }
-    for (std::size_t y = 0; y < n_ && !linear(); ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
+    if (linear() || sum.x == 0) continue;  // 0: a row that sees no key
+    for (std::size_t y = 0; y < n_; ++y) plan_[pair(h, x, y)] = plan_[pair(h, x, y)] / sum;
   }
 }
 
 Duals Sample::forward(const Duals& u) {
-  const Dual count{static_cast<double>(d_), 0};
-  z_ = x_ = u;
-  sigma_.resize(n_);
-  qkv_.resize(n_ * 3 * d_);
+  norm_rows(u);
+  qkv_.resize(n_ * rows_);
   plan_.assign(heads_ * n_ * n_, {});
-  mix_.assign(n_ * d_, {});
+  mix_.assign(n_ * queries_, {});
   y_.resize(n_ * d_);
-  for (std::size_t t = 0; t < n_ && settings_.layer_norm; ++t) {
-    Dual mean, variance;
-    for (std::size_t c = 0; c < d_; ++c) mean += u[t * d_ + c] / count;
-    for (std::size_t c = 0; c < d_; ++c) variance += (u[t * d_ + c] - mean) * (u[t * d_ + c] - mean) / count;
-    sigma_[t] = sqrt(variance + Dual{1e-5, 0});
-    for (std::size_t c = 0; c < d_; ++c) {
-      z_[t * d_ + c] = (u[t * d_ + c] - mean) / sigma_[t];
-      x_[t * d_ + c] = w_[c] * z_[t * d_ + c] + w_[d_ + c];
-    }
-  }
   for (std::size_t t = 0; t < n_; ++t)
-    for (std::size_t i = 0; i < 3 * d_; ++i) {
-      qkv_[t * 3 * d_ + i] = w_[b_qkv_ + i];
-      for (std::size_t c = 0; c < d_; ++c) qkv_[t * 3 * d_ + i] += w_[w_qkv_ + i * d_ + c] * x_[t * d_ + c];
+    for (std::size_t i = 0; i < rows_; ++i) {
+      qkv_[t * rows_ + i] = has_b_qkv_ ? w_[b_qkv_ + i] : Dual{};
+      for (std::size_t c = 0; c < d_; ++c) qkv_[t * rows_ + i] += w_[w_qkv_ + i * d_ + c] * x_[t * d_ + c];
     }
+  norm_and_turn_heads();
   for (std::size_t h = 0; h < heads_; ++h) {
     fill_plan(h);
     for (std::size_t x = 0; x < n_; ++x)
       for (std::size_t y = 0; y < n_; ++y)
-        for (std::size_t c = 0; c < channels_; ++c)
-          mix_[x * d_ + h * channels_ + c] += plan_[pair(h, x, y)] * qkv_[part(y, 2, h) + c];
+        for (std::size_t c = 0; c < c_; ++c)
+          mix_[x * queries_ + h * c_ + c] += plan_[pair(h, x, y)] * qkv_[part(y, 2, h) + c];
   }
   Duals out(n_ * d_);
   for (std::size_t t = 0; t < n_; ++t)
     for (std::size_t i = 0; i < d_; ++i) {
-      y_[t * d_ + i] = w_[b_o_ + i];
-      for (std::size_t c = 0; c < d_; ++c) y_[t * d_ + i] += w_[w_o_ + i * d_ + c] * mix_[t * d_ + c];
+      y_[t * d_ + i] = has_b_o_ ? w_[b_o_ + i] : Dual{};
+      for (std::size_t c = 0; c < queries_; ++c)
+        y_[t * d_ + i] += w_[w_o_ + i * queries_ + c] * mix_[t * queries_ + c];
       out[t * d_ + i] = w_[alpha_] * y_[t * d_ + i];
     }
   return out;
@@ -141,15 +212,15 @@ Duals Sample::forward(const Duals& u) {
 
 // Reverse mode, line by line.
 Duals Sample::backward(const Duals& w, Duals& w_bar) {
-  Duals mix_bar(n_ * d_), qkv_bar(n_ * 3 * d_), x_bar(n_ * d_);
+  Duals mix_bar(n_ * queries_), qkv_bar(n_ * rows_), x_bar(n_ * d_);
   for (std::size_t t = 0; t < n_; ++t)
     for (std::size_t i = 0; i < d_; ++i) {
       const Dual y_bar = w_[alpha_] * w[t * d_ + i];
       w_bar[alpha_] += w[t * d_ + i] * y_[t * d_ + i];
-      w_bar[b_o_ + i] += y_bar;
-      for (std::size_t c = 0; c < d_; ++c) {
-        w_bar[w_o_ + i * d_ + c] += y_bar * mix_[t * d_ + c];
-        mix_bar[t * d_ + c] += y_bar * w_[w_o_ + i * d_ + c];
+      if (has_b_o_) w_bar[b_o_ + i] += y_bar;
+      for (std::size_t c = 0; c < queries_; ++c) {
+        w_bar[w_o_ + i * queries_ + c] += y_bar * mix_[t * queries_ + c];
+        mix_bar[t * queries_ + c] += y_bar * w_[w_o_ + i * queries_ + c];
       }
     }
   for (std::size_t h = 0; h < heads_; ++h)
@@ -157,43 +228,45 @@ Duals Sample::backward(const Duals& w, Duals& w_bar) {
       Duals plan_bar(n_);
       Dual mean;
       for (std::size_t y = 0; y < n_; ++y) {
-        for (std::size_t c = 0; c < channels_; ++c) {
-          plan_bar[y] += mix_bar[x * d_ + h * channels_ + c] * qkv_[part(y, 2, h) + c];
-          qkv_bar[part(y, 2, h) + c] += plan_[pair(h, x, y)] * mix_bar[x * d_ + h * channels_ + c];
+        for (std::size_t c = 0; c < c_; ++c) {
+          plan_bar[y] += mix_bar[x * queries_ + h * c_ + c] * qkv_[part(y, 2, h) + c];
+          qkv_bar[part(y, 2, h) + c] += plan_[pair(h, x, y)] * mix_bar[x * queries_ + h * c_ + c];
         }
         mean += plan_[pair(h, x, y)] * plan_bar[y];
       }
       for (std::size_t y = 0; y < n_; ++y) {
         const Dual logit_bar =
             scale() * (linear() ? weight(x, y) * plan_bar[y] : plan_[pair(h, x, y)] * (plan_bar[y] - mean));
-        for (std::size_t c = 0; c < channels_; ++c) {
+        for (std::size_t c = 0; c < c_; ++c) {
           qkv_bar[part(x, 0, h) + c] += logit_bar * qkv_[part(y, 1, h) + c];
           qkv_bar[part(y, 1, h) + c] += logit_bar * qkv_[part(x, 0, h) + c];
         }
       }
     }
+  turn_back_and_norm_heads(qkv_bar, w_bar);
   for (std::size_t t = 0; t < n_; ++t)
-    for (std::size_t i = 0; i < 3 * d_; ++i) {
-      const Dual bar = qkv_bar[t * 3 * d_ + i];
-      w_bar[b_qkv_ + i] += bar;
+    for (std::size_t i = 0; i < rows_; ++i) {
+      const Dual bar = qkv_bar[t * rows_ + i];
+      if (has_b_qkv_) w_bar[b_qkv_ + i] += bar;
       for (std::size_t c = 0; c < d_; ++c) {
         w_bar[w_qkv_ + i * d_ + c] += bar * x_[t * d_ + c];
         x_bar[t * d_ + c] += bar * w_[w_qkv_ + i * d_ + c];
       }
     }
-  if (!settings_.layer_norm) return x_bar;
+  if (!has_norm()) return x_bar;
   const Dual count{static_cast<double>(d_), 0};
+  const Dual* const gain = &w_[gain_];
   Duals u_bar(n_ * d_);
   for (std::size_t t = 0; t < n_; ++t) {
     Dual mean, along;
     for (std::size_t c = 0; c < d_; ++c) {
-      w_bar[c] += x_bar[t * d_ + c] * z_[t * d_ + c];
-      w_bar[d_ + c] += x_bar[t * d_ + c];
-      mean += w_[c] * x_bar[t * d_ + c] / count;
-      along += w_[c] * x_bar[t * d_ + c] * z_[t * d_ + c] / count;
+      w_bar[gain_ + c] += x_bar[t * d_ + c] * z_[t * d_ + c];
+      if (has_bias_) w_bar[bias_ + c] += x_bar[t * d_ + c];
+      if (subtracts_mean()) mean += gain[c] * x_bar[t * d_ + c] / count;
+      along += gain[c] * x_bar[t * d_ + c] * z_[t * d_ + c] / count;
     }
     for (std::size_t c = 0; c < d_; ++c)
-      u_bar[t * d_ + c] = (w_[c] * x_bar[t * d_ + c] - mean - z_[t * d_ + c] * along) / sigma_[t];
+      u_bar[t * d_ + c] = (gain[c] * x_bar[t * d_ + c] - mean - z_[t * d_ + c] * along) / sigma_[t];
   }
   return u_bar;
 }
@@ -201,7 +274,8 @@ Duals Sample::backward(const Duals& w, Duals& w_bar) {
 }  // namespace
 
 AttentionAlong attention_along(const WholeLine& line, const AttentionSettings& settings,
-                               const AttentionPoint& at, const AttentionPoint& direction) {
+                               const test::AttentionLayout& layout, const AttentionPoint& at,
+                               const AttentionPoint& direction) {
   const Duals weights = duals(at.weights, direction.weights), u = duals(at.u, direction.u),
               w = duals(at.w, direction.w);
   const auto samples = static_cast<std::size_t>(line.samples), d = static_cast<std::size_t>(line.width);
@@ -218,7 +292,7 @@ AttentionAlong attention_along(const WholeLine& line, const AttentionSettings& s
       for (std::size_t i = 0; i < all.size(); ++i)
         if (i / d % samples == b) all[i] = rows[next++];
     };
-    Sample sample(line, settings, static_cast<int>(b), weights);
+    Sample sample(line, settings, layout, static_cast<int>(b), weights);
     put(sample.forward(rows_of(u)), out);
     put(sample.backward(rows_of(w), weights_bar), u_bar);
   }

@@ -3,11 +3,12 @@
 // Attention, its adjoint, and both along a direction, as simply as possible: loops over n x n kernels on
 // numbers that carry their derivative (dual numbers), so that no formula of the second order is written down.
 
+#include "tests/support/attention_layout.hpp"
 #include "tests/support/reference_attention.hpp"
 
 namespace fluxformer::reference {
 
-/// Weights in the order gain, bias, W_QKV, b_QKV, W_O, b_O, alpha; state; the vector of the adjoint.
+/// Weights in the order of a layout; state; the vector of the adjoint.
 struct AttentionPoint {
   std::vector<double> weights, u, w;
 };
@@ -25,6 +26,7 @@ struct AttentionAlong {
 
 /// The sweep at `at` and its variation along `direction`.
 AttentionAlong attention_along(const WholeLine& line, const AttentionSettings& settings,
-                               const AttentionPoint& at, const AttentionPoint& direction);
+                               const test::AttentionLayout& layout, const AttentionPoint& at,
+                               const AttentionPoint& direction);
 
 }  // namespace fluxformer::reference

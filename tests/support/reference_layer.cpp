@@ -4,6 +4,13 @@
 #include <numbers>
 
 namespace fluxformer::reference {
+namespace {
+
+double or_zero(const double* bias, std::size_t j) {
+  return bias != nullptr ? bias[j] : 0;
+}
+
+}  // namespace
 
 Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias, double eps) {
   const auto d = static_cast<std::size_t>(width);
@@ -14,10 +21,27 @@ Rows layer_norm(const Rows& x, int width, const double* gain, const double* bias
     double variance = 0;
     for (std::size_t j = 0; j < d; ++j) variance += (x[row + j] - mean) * (x[row + j] - mean) / width;
     for (std::size_t j = 0; j < d; ++j) {
-      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + eps) * gain[j] + bias[j];
+      y[row + j] = (x[row + j] - mean) / std::sqrt(variance + eps) * gain[j] + or_zero(bias, j);
     }
   }
   return y;
+}
+
+Rows rms_norm(const Rows& x, int width, const double* gain, const double* bias, double eps) {
+  const auto d = static_cast<std::size_t>(width);
+  Rows y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += d) {
+    double square = 0;
+    for (std::size_t j = 0; j < d; ++j) square += x[row + j] * x[row + j] / width;
+    for (std::size_t j = 0; j < d; ++j)
+      y[row + j] = x[row + j] / std::sqrt(square + eps) * gain[j] + or_zero(bias, j);
+  }
+  return y;
+}
+
+Rows normalised(const Rows& x, int width, const NormSettings& norm, const double* gain, const double* bias) {
+  return norm.map == NormMap::rms ? rms_norm(x, width, gain, bias, norm.eps)
+                                  : layer_norm(x, width, gain, bias, norm.eps);
 }
 
 Rows project_to_sphere(const Rows& x, int width) {
@@ -49,17 +73,19 @@ Rows feed_forward(const Rows& u, int width, const ReactionSettings& settings,
                   const ReactionWeights<const double>& weights) {
   const auto d = static_cast<std::size_t>(width);
   const auto f = static_cast<std::size_t>(settings.hidden);
-  const Rows input = settings.layer_norm ? layer_norm(u, width, weights.gain, weights.bias, weights.norm.eps) : u;
+  const Rows input = settings.layer_norm ? normalised(u, width, weights.norm, weights.gain, weights.bias) : u;
   Rows result(u.size());
   for (std::size_t row = 0; row < u.size(); row += d) {
     Rows hidden(f);
     for (std::size_t i = 0; i < f; ++i) {
-      double z = weights.b_1[i];
-      for (std::size_t j = 0; j < d; ++j) z += weights.w_1[i * d + j] * input[row + j];
-      hidden[i] = activate(settings.activation, z);
+      double inner = or_zero(weights.b_1, i), gate = or_zero(weights.b_g, i);
+      for (std::size_t j = 0; j < d; ++j) inner += weights.w_1[i * d + j] * input[row + j];
+      for (std::size_t j = 0; j < d && settings.gated; ++j) gate += weights.w_g[i * d + j] * input[row + j];
+      hidden[i] =
+          settings.gated ? activate(settings.activation, gate) * inner : activate(settings.activation, inner);
     }
     for (std::size_t j = 0; j < d; ++j) {
-      double y = weights.b_2[j];
+      double y = or_zero(weights.b_2, j);
       for (std::size_t i = 0; i < f; ++i) y += weights.w_2[j * f + i] * hidden[i];
       result[row + j] = *weights.rho * y;
     }

@@ -13,19 +13,26 @@ Slab plus(const Slab& u, double factor, const Slab& v) {
 }
 
 ReactionSettings reaction_settings(const ModelSpec& spec, bool first_half) {
-  return {spec.ffn, spec.activation, spec.norm == Norm::pre, first_half};
+  return {.hidden = spec.ffn,
+          .activation = spec.activation,
+          .layer_norm = spec.norm == Norm::pre,
+          .first_half = first_half,
+          .gated = spec.gated};
 }
 
-/// x - mean over sqrt(var + eps), times gain, plus bias, row by row.
-Slab layer_norm(const Slab& u, std::size_t d, const double* gain, const double* bias, double eps) {
+/// x - mean over sqrt(var + eps), times gain, plus bias (or null), row by row; for RMSNorm the mean is 0.
+Slab normalised(const Slab& u, std::size_t d, const double* gain, const double* bias,
+                const NormSettings& norm) {
   Slab v = u;
   for (std::size_t row = 0; row < u.size(); row += d) {
     double mean = 0, variance = 0;
-    for (std::size_t c = 0; c < d; ++c) mean += u[row + c] / static_cast<double>(d);
+    for (std::size_t c = 0; c < d && norm.map == NormMap::layer; ++c)
+      mean += u[row + c] / static_cast<double>(d);
     for (std::size_t c = 0; c < d; ++c)
       variance += (u[row + c] - mean) * (u[row + c] - mean) / static_cast<double>(d);
     for (std::size_t c = 0; c < d; ++c)
-      v[row + c] = (u[row + c] - mean) / std::sqrt(variance + eps) * gain[c] + bias[c];
+      v[row + c] =
+          (u[row + c] - mean) / std::sqrt(variance + norm.eps) * gain[c] + (bias != nullptr ? bias[c] : 0);
   }
   return v;
 }
@@ -100,7 +107,8 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
                       .q_gain = array("q_gain"),
                       .k_gain = array("k_gain"),
                       .alpha = alpha_.data(),
-                      .norm = spec.norm_settings()};
+                      .norm = spec.norm_settings(),
+                      .window = spec.window(at.layer)};
   const auto reaction = [&](const std::string& prefix, const std::string& norm) {
     return ReactionWeights<const double>{.gain = array(prefix + norm + "_gain"),
                                          .bias = array(prefix + norm + "_bias"),
@@ -146,7 +154,7 @@ Slab layer_map(const Tokens& tokens, const Parameters& parameters, const DepthPo
                              const Slab& v) {
     const Slab from = spec.subflow == SubLayerIntegrator::midpoint ? plus(v, step / 2, flow(v)) : v;
     const Slab z = plus(spec.residual ? v : Slab(v.size(), 0.0), step, flow(from));
-    if (spec.norm == Norm::post) return layer_norm(z, d, gain, bias, spec.norm_eps);
+    if (spec.norm == Norm::post) return normalised(z, d, gain, bias, spec.norm_settings());
     return spec.norm == Norm::sphere ? to_sphere(z, d) : z;
   };
   const auto attend = [&](const Slab& v) { return sub_layer(mix, h, w.attention.gain, w.attention.bias, v); };

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tests/support/reference_attention.hpp"
+
 namespace fluxformer::test::naive {
 namespace {
 
@@ -12,20 +14,24 @@ Row row_of(const Tokens& tokens, const Slab& u, int token, int sample) {
   return {first, first + tokens.width};
 }
 
-Row normalised(const Row& x, const double* gain, const double* bias, double eps) {
+/// LayerNorm or RMSNorm; `bias` may be null.
+Row normalised(const Row& x, const double* gain, const double* bias, const NormSettings& norm) {
   const auto d = static_cast<double>(x.size());
   double mean = 0, variance = 0;
-  for (const double value : x) mean += value / d;
+  if (norm.map == NormMap::layer) {
+    for (const double value : x) mean += value / d;
+  }
   for (const double value : x) variance += (value - mean) * (value - mean) / d;
   Row y;
   for (std::size_t c = 0; c < x.size(); ++c)
-    y.push_back((x[c] - mean) / std::sqrt(variance + eps) * gain[c] + bias[c]);
+    y.push_back((x[c] - mean) / std::sqrt(variance + norm.eps) * gain[c] + (bias != nullptr ? bias[c] : 0));
   return y;
 }
 
-/// W x + b, W row-major with `rows` rows.
+/// W x + b, W row-major with `rows` rows; `b` may be null.
 Row affine(const double* w, const double* b, int rows, const Row& x) {
-  Row y(b, b + rows);
+  Row y(static_cast<std::size_t>(rows), 0.0);
+  if (b != nullptr) y.assign(b, b + rows);
   for (std::size_t i = 0; i < y.size(); ++i)
     for (std::size_t j = 0; j < x.size(); ++j) y[i] += w[i * x.size() + j] * x[j];
   return y;
@@ -38,35 +44,11 @@ double activation(Activation which, double x) {
       return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
     case Activation::gelu_tanh:
       return x / 2 * (1 + std::tanh(std::sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / 2 * (1 + std::tanh(x / 2));
     default:
       return x > 0 ? x : 0;
   }
-}
-
-/// q, k or v (part = 0, 1, 2) of one head.
-Row head_of(const Row& qkv, int part, int width, int head, int channels) {
-  const auto first = qkv.begin() + part * width + head * channels;
-  return {first, first + channels};
-}
-
-double logit(Kernel kernel, const Row& q, const Row& k) {
-  double product = 0, distance = 0;
-  for (std::size_t c = 0; c < q.size(); ++c) {
-    product += q[c] * k[c];
-    distance += (q[c] - k[c]) * (q[c] - k[c]);
-  }
-  return kernel == Kernel::dot ? product / std::sqrt(static_cast<double>(q.size())) : -distance / 2;
-}
-
-/// Normalises in place: rows in odd half-steps, columns in even ones.
-void normalise(std::vector<Row>& k, int half_steps) {
-  for (int step = 1; step <= half_steps; ++step)
-    for (std::size_t a = 0; a < k.size(); ++a) {
-      double sum = 0;
-      for (std::size_t b = 0; b < k.size(); ++b) sum += step % 2 == 1 ? k[a][b] : k[b][a];
-      for (std::size_t b = 0; b < k.size(); ++b)
-        if (sum > 0) (step % 2 == 1 ? k[a][b] : k[b][a]) /= sum;
-    }
 }
 
 }  // namespace
@@ -104,46 +86,8 @@ Slab token_drift(const Tokens& tokens, double speed, const Slab& u) {
 
 Slab attention(const Tokens& tokens, const AttentionSettings& settings, const Weights& weights,
                const Slab& u) {
-  const AttentionWeights<const double>& w = weights.attention;
-  const int d = tokens.width, channels = d / settings.heads;
-  const auto n = static_cast<std::size_t>(tokens.count());
-  Slab out(tokens.size(), 0.0);
-  for (int s = 0; s < tokens.samples; ++s) {
-    std::vector<Row> qkv, mixed(n);
-    for (int x = 0; x < tokens.count(); ++x) {
-      const Row row = row_of(tokens, u, x, s);
-      qkv.push_back(affine(w.w_qkv, w.b_qkv, 3 * d,
-                           settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row));
-    }
-    for (int head = 0; head < settings.heads; ++head) {
-      std::vector<Row> k(n, Row(n, 0.0));
-      for (std::size_t x = 0; x < n; ++x)
-        for (std::size_t y = 0; y < n; ++y) {
-          if (!tokens.mask.real(s, static_cast<int>(y)) || (tokens.mask.causal && y > x)) continue;
-          // A padded query attends to real tokens, but does not enter the column sums.
-          if (settings.normalisation == Normalisation::sinkhorn && !tokens.mask.real(s, static_cast<int>(x)))
-            continue;
-          const double weight = tokens.mask.weight.empty() ? 1.0 : tokens.mask.weight[y];
-          const double product = logit(settings.kernel, head_of(qkv[x], 0, d, head, channels),
-                                       head_of(qkv[y], 1, d, head, channels));
-          k[x][y] = weight * (settings.normalisation == Normalisation::linear ? product : std::exp(product));
-        }
-      if (settings.normalisation != Normalisation::linear)
-        normalise(k, settings.normalisation == Normalisation::softmax ? 1 : settings.sinkhorn_iterations);
-      for (std::size_t x = 0; x < n; ++x)
-        for (int c = 0; c < channels; ++c) {
-          double sum = 0;
-          for (std::size_t y = 0; y < n; ++y)
-            sum += k[x][y] * qkv[y][static_cast<std::size_t>(2 * d + head * channels + c)];
-          mixed[x].push_back(sum);
-        }
-    }
-    for (int x = 0; x < tokens.count(); ++x) {
-      const Row result = affine(w.w_o, w.b_o, d, mixed[static_cast<std::size_t>(x)]);
-      for (int c = 0; c < d; ++c) out[tokens.at(x, s, c)] = *w.alpha * result[static_cast<std::size_t>(c)];
-    }
-  }
-  return out;
+  return reference::attention({tokens.count(), tokens.samples, tokens.width, tokens.mask}, settings,
+                              weights.attention, u);
 }
 
 Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weights& weights, const Slab& u) {
@@ -152,9 +96,14 @@ Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weig
   for (int x = 0; x < tokens.count(); ++x)
     for (int s = 0; s < tokens.samples; ++s) {
       const Row row = row_of(tokens, u, x, s);
-      Row hidden = affine(w.w_1, w.b_1, settings.hidden,
-                          settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm.eps) : row);
-      for (double& value : hidden) value = activation(settings.activation, value);
+      const Row normal = settings.layer_norm ? normalised(row, w.gain, w.bias, w.norm) : row;
+      Row hidden = affine(w.w_1, w.b_1, settings.hidden, normal);
+      if (settings.gated) {
+        const Row gate = affine(w.w_g, w.b_g, settings.hidden, normal);
+        for (std::size_t i = 0; i < gate.size(); ++i) hidden[i] *= activation(settings.activation, gate[i]);
+      } else {
+        for (double& value : hidden) value = activation(settings.activation, value);
+      }
       const Row result = affine(w.w_2, w.b_2, tokens.width, hidden);
       for (int c = 0; c < tokens.width; ++c)
         out[tokens.at(x, s, c)] = *w.rho * result[static_cast<std::size_t>(c)];

@@ -21,6 +21,27 @@ ModelSpec small_model(int layers) {
   return model;
 }
 
+ModelSpec small_language_model(int layers) {
+  ModelSpec model = small_model(layers);
+  model.norm_map = NormMap::rms;
+  model.norm_eps = 1e-3;
+  model.gated = true;
+  model.activation = Activation::silu;
+  model.biases = Biases::none;
+  model.attention.heads = 4;
+  model.attention.groups = 2;
+  model.attention.head_width = 4;
+  model.attention.qk_norm = true;
+  model.attention.rotary = {.layout = RotaryLayout::half, .channels = 4, .scale = 1.1};
+  model.rotary.theta = {1.0, 0.3, 0.7, 0.01};  // two tables
+  for (int layer = 0; layer < layers; ++layer) {
+    model.rotary.table.push_back(layer % 2);
+    model.windows.push_back(layer % 2 == 0 ? 4 : 0);
+  }
+  model.causal = true;
+  return model;
+}
+
 MeshSpec small_mesh(int cells) {
   return {.cells = cells, .tokens_x = 4, .tokens_y = 3, .samples = 2, .width = 6};
 }

@@ -35,6 +35,11 @@ struct ProblemSpec {
 /// A Transformer of `layers` layers, width 6, 2 heads, 7 hidden units, pre-norm.
 ModelSpec small_model(int layers);
 
+/// The same with the terms of today's decoders: RMSNorm, SwiGLU, no biases, 4 heads of 4 channels on 2 groups of
+/// keys, norms of queries and keys, rotary positions, causal windows that differ by layer. `spec.mask` must be
+/// causal, too.
+ModelSpec small_language_model(int layers);
+
 /// 12 tokens on a 4 x 3 grid, 2 samples.
 MeshSpec small_mesh(int cells);
 

@@ -10,8 +10,15 @@
 namespace fluxformer::test {
 
 /// A tied word head behind a dense map and LayerNorm (as BERT), one with a matrix of its own behind the final
-/// LayerNorm, and a tied one on a PDE model.
+/// LayerNorm, a tied one on a PDE model, and the decoders and encoders of today: small_language_model with a tied
+/// head without a bias, and (as ModernBERT) LayerNorms without biases of which the first layer has none, GeGLU,
+/// windows on both sides and two tables of angles.
 inline std::vector<SmallClassifier> small_word_models() {
+  const auto language_model_of = [](ModelSpec layers, const ModelSpec& around) {
+    layers.vocabulary = around.vocabulary;
+    layers.word_head = around.word_head;
+    return layers;
+  };
   const auto of_words = [](const char* name) {
     SmallClassifier c{.name = name, .model = small_classifier(2), .loss = {}};
     c.loss.target = LossTarget::words;
@@ -36,7 +43,20 @@ inline std::vector<SmallClassifier> small_word_models() {
   pde.kappa = 0.2;
   pde.model.variation = DepthVariation::linear;
   pde.model.knots = 3;
-  return {tied, own, pde};
+  auto decoder = of_words("decoder");
+  decoder.model = language_model_of(small_language_model(2), decoder.model);
+  decoder.model.word_head.bias = false;
+  auto encoder = of_words("encoder");
+  encoder.model.biases = Biases::none;
+  encoder.model.first_norm = false;
+  encoder.model.embedding_norm = true;
+  encoder.model.gated = true;
+  encoder.model.tokens = 0;
+  encoder.model.attention.rotary = {.layout = RotaryLayout::interleaved, .channels = 2};
+  encoder.model.rotary = {.theta = {1.0, 0.1}, .table = {0, 1}};
+  encoder.model.windows = {0, 1};
+  encoder.model.word_head.transform = {true, HeadActivation::gelu_erf, true, false};
+  return {tied, own, pde, decoder, encoder};
 }
 
 /// small_batch with five masked tokens of the two samples that count.

@@ -6,9 +6,10 @@ import numpy as np
 STEPS = ("loss", "depth_loss", "penalty", "batch_accuracy", "gradient_norm", "learning_rate", "samples_per_second")
 
 
-def write_training(path, epochs=6, per_epoch=20, tau=2.0, seed=0, validation=True, baseline=None, **attributes):
+def write_training(path, epochs=6, per_epoch=20, tau=2.0, seed=0, validation=True, baseline=None, ngrams=None, byte_count=np.nan, **attributes):
     """A loss that decays as exp(-epochs/tau) with noise, `epochs` of `per_epoch` steps of 32 samples; half an epoch more if
-    the status is running."""
+    the status is running. `ngrams`: perplexities of next words by Kneser-Ney and Witten-Bell and accuracies, each by order, and
+    `byte_count` bytes of a word."""
     noise = np.random.default_rng(seed)
     running = attributes.get("status") == "running"
     step = np.arange(epochs * per_epoch + (per_epoch // 2 if running else 0))
@@ -38,6 +39,13 @@ def write_training(path, epochs=6, per_epoch=20, tau=2.0, seed=0, validation=Tru
             data = file.create_dataset("training/" + name, data=values, maxshape=(None,), chunks=(64,))
             data.dims[0].attach_scale(file["step" if name in STEPS else "epoch"])
         file["training"].attrs.update({"samples": 32 * per_epoch + 5, "test_samples": 200, "trained_parameters": 123456})
+        if ngrams is not None:
+            file.create_dataset("ngram_order", data=np.arange(1, len(ngrams[0]) + 1)).make_scale("ngram_order")
+            for name, values in zip(("kneser_ney_perplexity", "witten_bell_perplexity", "ngram_accuracy"), ngrams):
+                file.create_dataset("training/" + name, data=values).dims[0].attach_scale(file["ngram_order"])
+            for split in ("validation", "test"):
+                for name, values in (("perplexity", np.exp(columns[split + "_loss"])), ("bits_per_byte", columns[split + "_loss"] / np.log(2) / byte_count)):
+                    file.create_dataset(f"training/{split}_{name}", data=values).dims[0].attach_scale(file["epoch"])
         if baseline is not None:
             file["training"].attrs["baseline_accuracy"] = baseline
     return columns

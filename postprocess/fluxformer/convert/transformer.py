@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # Before h5py: it sets a variable that HDF5 reads when it is loaded.
 from fluxformer.hdf5_file import RunError, reading
 from fluxformer.io import plain
-from fluxformer.model_file import Stored, whole
+from fluxformer.model_file import Stored, refuse_of_today, whole
 from fluxformer.published.preprocessor import Preprocessor
 from fluxformer.tensors import Tensor, Unfit
 
@@ -134,6 +134,7 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
             raise Unfit(f"{path}: /model@residual is {said['residual']}: without residual connections there is no equation, "
                         "and layers have no channels in common")
         stored = Stored(path, model)
+        refuse_of_today(path, said, stored, "what convert takes")
         count = whole(path, said, "layers")
         kappas = [_kappa(path, stored, number, whole(path, said, "width")) for number in range(1, count + 1)]
         if len({kappa.shape for kappa in kappas}) > 1:

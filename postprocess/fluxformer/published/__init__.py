@@ -1,1 +1,1 @@
-"""Published checkpoints (BERT, GPT-2, ViT and their relatives) as model files: `fluxformer import CHECKPOINT config.json --output MODEL.h5`."""
+"""Published checkpoints (BERT, GPT-2, Llama, ViT and their relatives) as model files: `fluxformer import CHECKPOINT config.json --output MODEL.h5`."""

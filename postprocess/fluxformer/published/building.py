@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
+from fluxformer.published.rotary import Rotary
 from fluxformer.tensors import Tensor, Unfit
 
 import numpy as np
 
 MOST_PADDING = 1024  # rows of a word table behind its last word; tables are padded to multiples of 8, 64 or 128, also for 8 devices
+
+# The linear maps of a layer that have a bias, by the attribute biases.
+BIASED = {"all": "QKVO12G", "qkv": "QKV", "attention": "QKVO", "reaction": "12G", "none": ""}
+NO_WEIGHTS = ("rotary/theta", "rotary/table", "window")
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,22 @@ class MaskedWords:
     norm: str
     matrix: str
     biases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NextWords:
+    """Names of a head that guesses the next word.
+
+    Attributes
+    ----------
+    matrix, bias : str
+        The tensors; no bias: "".
+    tied : bool
+        The matrix is the word table, if config.json does not say it.
+    """
+    matrix: str
+    bias: str = ""
+    tied: bool = False
 
 
 @dataclass
@@ -57,19 +78,75 @@ class Model:
         return int(self.attributes["width"])
 
     @property
+    def head_width(self) -> int:
+        """Channels of a head."""
+        return int(self.attributes.get("head_width", self.width // int(self.attributes["heads"])))
+
+    @property
+    def queries(self) -> int:
+        """Channels of the queries of all heads."""
+        return int(self.attributes["heads"]) * self.head_width
+
+    @property
+    def keys(self) -> int:
+        """Channels of the keys, or of the values, of all groups."""
+        return int(self.attributes.get("groups", self.attributes["heads"])) * self.head_width
+
+    @property
+    def weights(self) -> int:
+        """Number of weights: all numbers but frequencies and windows."""
+        return sum(array.size for name, array in self.arrays.items() if name not in NO_WEIGHTS)
+
+    @property
+    def guesses_words(self) -> bool:
+        """True if there is a head of words."""
+        return "word_head" in self.attributes or any(name.startswith("word_head/") for name in self.arrays)
+
+    @property
     def words(self) -> int:
         """Number of word vectors; 0 for models of images."""
         return self.arrays["embedding/words"].shape[0] if "embedding/words" in self.arrays else 0
 
+    def shape(self, letter: str) -> tuple[int, int]:
+        """Rows and columns of a linear map of a layer: Q, K, V, O, 1, 2, and G of a gated network."""
+        width, ffn = self.width, int(self.attributes["ffn"])
+        return {"Q": (self.queries, width), "K": (self.keys, width), "V": (self.keys, width), "O": (width, self.queries), "2": (width, ffn)}.get(
+            letter, (ffn, width))
+
+    def biased(self, which: str) -> None:
+        """Says which linear maps of a layer have biases, a key of BIASED."""
+        if which != "all":
+            self.attributes["biases"] = which
+
+    def has_bias(self, letter: str) -> bool:
+        """True if this linear map of a layer has a bias."""
+        return letter in BIASED[str(self.attributes.get("biases", "all"))]
+
     def linear(self, tensors: Checkpoint, name: str, weight: str, bias: str, rows: int, columns: int) -> None:
-        """Adds an nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`."""
+        """Adds an nn.Linear `name` as the arrays `weight` (rows x columns) and `bias`; without one if `bias` is ""."""
         self.arrays[weight] = tensors.take(f"{name}.weight", rows, columns)
-        self.arrays[bias] = tensors.take(f"{name}.bias", rows)
+        if bias:
+            self.arrays[bias] = tensors.take(f"{name}.bias", rows)
 
     def norm(self, tensors: Checkpoint, name: str, place: str) -> None:
-        """Adds an nn.LayerNorm `name` as the arrays `place`gain and `place`bias."""
+        """Adds a norm `name` as the arrays `place`gain and, for an nn.LayerNorm with one, `place`bias."""
         self.arrays[f"{place}gain"] = tensors.take(f"{name}.weight", self.width)
-        self.arrays[f"{place}bias"] = tensors.take(f"{name}.bias", self.width)
+        if self.attributes.get("norm_map") != "rms" and self.attributes.get("biases") != "none":
+            self.arrays[f"{place}bias"] = tensors.take(f"{name}.bias", self.width)
+
+    def rotate(self, rotary: Rotary) -> None:
+        """Adds rotary positions."""
+        if not rotary.fixed:
+            self.attributes["beyond_longest"] = "refused"  # longer lines have other frequencies
+        self.attributes["rotary_layout"] = rotary.layout
+        if rotary.scale != 1:
+            self.attributes["rotary_scale"] = rotary.scale
+        self.arrays["rotary/theta"], self.arrays["rotary/table"] = rotary.theta, rotary.table
+
+    def windows(self, windows: Sequence[int]) -> None:
+        """Adds the window of each layer, unless there is none (0) in all."""
+        if any(windows):
+            self.arrays["window"] = np.array(windows, np.int64)
 
     def positions(self, tensors: Checkpoint, name: str, rows: int, first: int = 0) -> None:
         """Adds the learned positions `name`, a table of so many rows, of which token 0 has row `first`."""
@@ -79,12 +156,10 @@ class Model:
 
     def encoder_layer(self, tensors: Checkpoint, number: int, place: str, linears: Mapping[str, str], norms: Mapping[str, str]) -> None:
         """Adds layer `number`, counted from 1, whose names begin with `place`, from its linear maps (Q, K, V,
-        O, 1, 2) and LayerNorms."""
-        width, ffn = self.width, int(self.attributes["ffn"])
+        O, 1, 2, G) and norms."""
+        here = f"layers/{number}/"
         for letter, name in linears.items():
-            rows, columns = {"1": (ffn, width), "2": (width, ffn)}.get(letter, (width, width))
-            here = f"layers/{number}/"
-            self.linear(tensors, place + name, f"{here}W_{letter}", f"{here}b_{letter}", rows, columns)
+            self.linear(tensors, place + name, f"{here}W_{letter}", f"{here}b_{letter}" if self.has_bias(letter) else "", *self.shape(letter))
         for ours, name in norms.items():
             self.norm(tensors, place + name, f"layers/{number}/{ours}_")
 
@@ -94,8 +169,8 @@ class Model:
         self.arrays["head/W"] = tensors.take(f"{name}.weight", classes, self.width)
         if f"{name}.bias" in tensors:
             self.arrays["head/b"] = tensors.take(f"{name}.bias", classes)
-        else:
-            self.arrays["head/b"] = np.zeros(classes)
+        if classes == 1:
+            self.notes.append(f"{name} has one output: a score, no class")
         self.attributes.update(classes=classes, pooling=pooling)
 
     def dense_classifier(self, config: Config, tensors: Checkpoint, dense: str, activation: str, name: str) -> None:
@@ -116,21 +191,35 @@ class Model:
             raise Unfit(f"{tensors.path}: {' and '.join(there)} differ, but stand for one bias")
         self.arrays["word_head/b"] = biases[0]
 
-    def decoder_heads(self, config: Config, tensors: Checkpoint, kind: str, family: str) -> None:
-        """Adds the heads of a decoder of this family and class: `score` on the last real token, and `lm_head`, the matrix of the next word
-        without a bias."""
+    def decoder_heads(self, config: Config, tensors: Checkpoint, kind: str, family: str, words: NextWords) -> None:
+        """Adds the heads of a decoder of this family and class: `score` on the last real token, and the one that guesses the next word."""
         classifies = kind == f"{family}ForSequenceClassification"
         if tensors.any("score.") or classifies:
             self.classifier(config, tensors, "score", "last")
-        if "lm_head.weight" in tensors or not (classifies or kind == f"{family}Model"):
-            self.word_matrix(config, tensors, "lm_head.weight")
-            self.arrays["word_head/b"] = np.zeros(self.words)
+        if words.matrix in tensors or not (classifies or kind == f"{family}Model"):
+            self.word_matrix(config, tensors, words.matrix, tied=words.tied)
+            if words.bias:
+                self.arrays["word_head/b"] = tensors.take(words.bias, self.words)
+            self.say_word_head()
 
-    def word_matrix(self, config: Config, tensors: Checkpoint, name: str) -> None:
-        """Adds the output matrix `name` of the word head, unless it is the matrix of the embedding."""
+    def say_word_head(self) -> None:
+        """Says that there is a word head where neither a matrix nor a bias of its own does."""
+        if "word_head/W" not in self.arrays and "word_head/b" not in self.arrays:
+            self.attributes["word_head"] = "on"
+
+    def zero_biases(self) -> None:
+        """Adds biases of 0 to heads without, as model files of GPT-2 and OPT have had from the beginning: a training changes them."""
+        if "head/W" in self.arrays:
+            self.arrays.setdefault("head/b", np.zeros(int(self.attributes["classes"])))
+        if self.guesses_words:
+            self.attributes.pop("word_head", None)
+            self.arrays.setdefault("word_head/b", np.zeros(self.words))
+
+    def word_matrix(self, config: Config, tensors: Checkpoint, name: str, *, tied: bool = True) -> None:
+        """Adds the output matrix `name` of the word head, unless it is the matrix of the embedding. `tied`: it is, if config.json does not say it."""
         words = self.arrays["embedding/words"]
         assert isinstance(words, Tensor)
-        tied = config.flag("tie_word_embeddings", True)
+        tied = config.flag("tie_word_embeddings", tied)
         if name not in tensors and tied:
             return
         matrix = tensors.take(name, *words.shape)
@@ -161,15 +250,19 @@ def class_count(config: Config, tensors: Checkpoint, name: str) -> int:
     return config.classes() or (shape[0] if shape else 0)
 
 
-def transformer(config: Config, *, layers: str, width: str, heads: str, ffn: int, activation: str, norm: str, eps: float) -> Model:
-    """Begins a Transformer of the sizes that the entries of these names give."""
+def transformer(config: Config, *, layers: str, width: str, heads: str, ffn: int, activation: str, norm: str, eps: float,
+                head_width: int | None = None) -> Model:
+    """Begins a Transformer of the sizes that the entries of these names give. `head_width`: channels of a head; None: width / heads."""
     count, channels = config.whole(heads), config.whole(width)
-    if channels % count:
+    if head_width is None and channels % count:
         raise config.refuse(heads, f"does not divide {width} = {channels}")
     depth = config.whole(layers)
-    return Model({"kind": "transformer", "layers": depth, "knots": depth, "width": channels, "heads": count, "ffn": ffn,
-                  "activation": activation, "norm": norm, "norm_eps": eps, "order": "sequential", "residual": "on", "causal": "off",
-                  "kernel": "dot", "inputs": 0, "tokens": 0, "classes": 0})
+    model = Model({"kind": "transformer", "layers": depth, "knots": depth, "width": channels, "heads": count, "ffn": ffn,
+                   "activation": activation, "norm": norm, "norm_eps": eps, "order": "sequential", "residual": "on", "causal": "off",
+                   "kernel": "dot", "inputs": 0, "tokens": 0, "classes": 0})
+    if head_width is not None and count * head_width != channels:
+        model.attributes["head_width"] = head_width
+    return model
 
 
 @dataclass(frozen=True)

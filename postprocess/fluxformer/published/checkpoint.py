@@ -9,7 +9,14 @@ from fluxformer.state_dict import listed, plain_name, read_tensors
 from fluxformer.tensors import Tensor, Unfit, sizes
 
 AVERAGED = "n_averaged"  # torch.optim.swa_utils.AveragedModel counts in it
+MODEL = re.compile(r"(?:model\.)*")  # what may precede any name
 OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+
+def _models(name: str) -> int:
+    """How often model. precedes a name."""
+    found = MODEL.match(plain_name(name))
+    return found.group().count(".") if found else 0
 
 
 class Checkpoint:
@@ -22,7 +29,8 @@ class Checkpoint:
     key : str
         The part of the file that is the state dict; "": all of it.
     prefix : str
-        Name of the trunk, which may precede a name (bert). Wrappers (module.) and model. may precede it.
+        Name of the trunk, which may precede a name (bert), or several such names (a|b). Wrappers (module.) and model. may precede it. If it is
+        model itself, the trunk has the names with the most of them.
     ignored : str
         Pattern of the names, without prefix, that hold nothing to compute with.
     renamed : sequence of (str, str)
@@ -41,16 +49,22 @@ class Checkpoint:
         self._published: dict[str, str] = {}  # name here: name in the file
         self._tensors: dict[str, Tensor] = {}
         self._trunk: set[str] = set()  # names that had the prefix
-        for name, tensor in read_tensors(path, key).items():
-            whole = re.sub(r"^(?:model\.)+", "", plain_name(name))
-            here = whole.removeprefix(f"{prefix}.")
+        found = read_tensors(path, key)
+        of_trunk = re.compile(rf"(?:{prefix})\.")
+        depths = {name: _models(name) for name in found}
+        wholes = {name: plain_name(name)[len("model.") * depth:] for name, depth in depths.items()}
+        named = any(map(of_trunk.match, wholes.values())) or not of_trunk.match("model.")
+        deepest = 0 if named else max(depths.values(), default=0)
+        for name, tensor in found.items():
+            whole = wholes[name]
+            here = of_trunk.sub("", whole, count=1) if of_trunk.match(whole) else whole
             for old, new in OLD_NAMES.items():
                 here = re.sub(rf"{re.escape(old)}$", new, here)
             for newer, older in renamed:
                 here = re.sub(rf"^(?:{newer})", older, here)
             if re.fullmatch(ignored, here) or here == AVERAGED:
                 continue
-            if whole.startswith(f"{prefix}."):
+            if of_trunk.match(whole) or 0 < deepest == depths[name]:
                 self._trunk.add(here)
             if here in self._tensors:
                 raise Unfit(f"{path}: {self._published[here]} and {name} are the same tensor")

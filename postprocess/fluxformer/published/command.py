@@ -16,6 +16,11 @@ tokenizer.json) and preprocessor_config.json are taken too. --key names the part
     distilbert    DistilBertModel, DistilBertForMaskedLM, DistilBertForSequenceClassification
     gpt2          GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification
     opt           OPTModel, OPTForCausalLM, OPTForSequenceClassification
+    llama         LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification (Llama 2 and 3, TinyLlama, SmolLM)
+    mistral, qwen2, qwen3     the same of Mistral, Qwen2 (also 2.5) and Qwen3
+    gpt_neox      GPTNeoXModel, GPTNeoXForCausalLM, GPTNeoXForSequenceClassification (Pythia)
+    gptj          GPTJModel, GPTJForCausalLM, GPTJForSequenceClassification
+    modernbert    ModernBertModel, ModernBertForMaskedLM, ModernBertForSequenceClassification
     vit           ViTModel, ViTForImageClassification
     deit          DeiTModel, DeiTForImageClassification, DeiTForImageClassificationWithTeacher
 
@@ -27,12 +32,15 @@ among the real tokens are refused. Token files for DeiT have two tokens in front
 (vocab.json), or tokenizer.json; figures show its words. Rows behind the last word, which only pad the table, get names of their own.
 --preprocessor names the preprocessor_config.json of a ViT or DeiT: mean and deviation of its pixels go into the model file.
 Everything is compared with config.json: each tensor must be there, with its shape and finite real numbers (F64, F32, F16 or BF16), and each
-must be used. What the program would compute in another way (rotary or relative positions,
-RMSNorm, cross attention, other activations) is refused by name.
+must be used. What the program would compute in another way (relative positions, experts, capped logits,
+cross attention, other activations) is refused by name.
+
+Of rotary positions the model file has the numbers: rope_scaling, or rope_parameters, may be of the kinds default, linear, dynamic (whose lines
+may not be longer than max_position_embeddings), llama3 and yarn.
 
 Tokens for the model: `python3 -m fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million
-parameters takes 0.9 GB on the disk and far less memory. Ends with status 2 and one message if something does not fit, with status 1 if the
-disk is full.
+parameters takes 0.9 GB on the disk and far less memory. --store float32 halves that, and loses nothing of numbers in F32, F16 or BF16. Ends with
+status 2 and one message if something does not fit, with status 1 if the disk is full.
 """
 
 from __future__ import annotations
@@ -51,6 +59,10 @@ from fluxformer.published.distilbert import DISTILBERT
 from fluxformer.published.electra import ELECTRA
 from fluxformer.published.files import PREPROCESSOR, USAGE, WORDS, config_beside, in_folder, weights_in
 from fluxformer.published.gpt2 import GPT2
+from fluxformer.published.gpt_neox import GPT_NEOX
+from fluxformer.published.gptj import GPTJ
+from fluxformer.published.llama import LLAMA, MISTRAL, QWEN2, QWEN3
+from fluxformer.published.modernbert import MODERNBERT
 from fluxformer.published.opt import OPT
 from fluxformer.published.preprocessor import Preprocessor, read_preprocessor
 from fluxformer.published.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
@@ -59,17 +71,25 @@ from fluxformer.tensors import Unfit
 from fluxformer.words import read_words
 
 ARCHITECTURES = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "camembert": CAMEMBERT, "electra": ELECTRA,
-                 "distilbert": DISTILBERT, "gpt2": GPT2, "opt": OPT, "vit": VIT, "deit": DEIT}
-ROTARY, RELATIVE = "it has rotary positions", "it has relative positions"
+                 "distilbert": DISTILBERT, "gpt2": GPT2, "opt": OPT, "llama": LLAMA, "mistral": MISTRAL, "qwen2": QWEN2, "qwen3": QWEN3,
+                 "gpt_neox": GPT_NEOX, "gptj": GPTJ, "modernbert": MODERNBERT, "vit": VIT, "deit": DEIT}
+RELATIVE, EXPERTS = "it has relative positions", "its networks are experts, of which each token chooses some"
+STATES, LATENT = "its layers are state-space models", "its attention is latent: keys and values are compressed"
+BIASED, SEVERAL_AXES = "its attention is biased by distance (ALiBi)", "its rotary positions have several axes (mrope)"
+BEHIND = "its norms stand behind its sub-layers, in front of the sum"
 PRE_NORM, WINDOWS = "it has RoBERTa's names, but its norms stand in front of its sub-layers", "its attention is within windows"
 # What models that people bring have and a model file does not; the first true reason.
-REASONS = {**dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "phi", "phi3", "gpt_neox", "gptj", "falcon",
-                            "olmo", "stablelm", "modernbert", "nomic_bert", "roformer", "esm"), ROTARY),
+REASONS = {**dict.fromkeys(("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "dbrx", "gpt_oss", "jetmoe", "phimoe"), EXPERTS),
+           **dict.fromkeys(("mamba", "mamba2", "jamba", "rwkv", "falcon_mamba"), STATES), **dict.fromkeys(("deepseek_v2", "deepseek_v3"), LATENT),
+           **dict.fromkeys(("bloom", "mpt"), BIASED), **dict.fromkeys(("olmo2", "olmo3"), BEHIND),
+           **dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), SEVERAL_AXES),
+           "gemma": "its embeddings are scaled", "gemma2": "its logits are capped and its embeddings scaled", "gemma3": "its embeddings are scaled",
+           "gemma3_text": "its embeddings are scaled", "falcon": "its attention is biased by distance (ALiBi), or one norm and one group of keys serve all",
+           "olmo": "its norms have no gains", "phi3": "its rotary positions are of the kind longrope, or its projections are one matrix",
            **dict.fromkeys(("t5", "mt5", "deberta", "deberta-v2", "mpnet", "xlnet", "beit"), RELATIVE),
            **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "whisper"), "it has an encoder and a decoder"),
            **dict.fromkeys(("xlm-roberta-xl", "roberta-prelayernorm"), PRE_NORM), **dict.fromkeys(("longformer", "swin"), WINDOWS),
-           "albert": "its word vectors are narrower than its layers", "bloom": "its attention is biased by distance",
-           "mpt": "its attention is biased by distance", "gpt_neo": "every other layer attends to near tokens only"}
+           "albert": "its word vectors are narrower than its layers", "gpt_neo": "every other layer attends to near tokens only"}
 
 
 def architecture_of(config: Config) -> tuple[Architecture, str]:
@@ -161,6 +181,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", metavar="MODEL.h5", required=True, help="model file to write")
     parser.add_argument("--words", metavar="FILE", help="vocabulary: vocab.txt, vocab.json or tokenizer.json (default: that of FOLDER)")
     parser.add_argument("--preprocessor", metavar="FILE", help="preprocessor_config.json of a model of images (default: that of FOLDER)")
+    parser.add_argument("--store", choices=("float64", "float32"), default="float64",
+                        help="kind of numbers in the model file (default float64; float32: refused for numbers that it does not hold as they are)")
     parser.add_argument("--key", metavar="KEY", default="", help="the part of the checkpoint that is the model's state dict")
     parser.add_argument("--overwrite", action="store_true", help="replace MODEL.h5 if it is there")
     return parser.parse_args(arguments)
@@ -190,10 +212,10 @@ def main(arguments: list[str]) -> None:
         print(f"read: {', '.join(filter(None, (weights, config, vocabulary, preprocessor)))}")
     words, notes = fitting_words(vocabulary, model.words) if vocabulary else ([], [])
     pixels = preprocessor_of(preprocessor, model) if preprocessor else None
-    write_model(options.output, model.attributes, model.arrays, words, pixels)
+    write_model(options.output, model.attributes, model.arrays, words, pixels, store=options.store)
     for note in (*model.notes, *notes):
         print(note)
-    heads = [text for name, text in (("head/W", f"{model.attributes['classes']} classes"), ("word_head/b", f"a head of {model.words} words"))
-             if name in model.arrays]
+    heads = [text for there, text in (("head/W" in model.arrays, f"{model.attributes['classes']} classes"),
+                                      (model.guesses_words, f"a head of {model.words} words")) if there]
     print(f"{options.output}: {model.attributes['layers']} layers, width {model.width}, {model.attributes['heads']} heads, "
-          f"ffn {model.attributes['ffn']}, {', '.join([*heads, ''])}{sum(array.size for array in model.arrays.values())} numbers")
+          f"ffn {model.attributes['ffn']}, {', '.join([*heads, ''])}{model.weights} numbers")

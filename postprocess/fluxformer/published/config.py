@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fluxformer.hdf5_file import regular_file
@@ -15,6 +17,7 @@ MOST = 1_000_000_000  # largest whole number, as in the program
 LONGEST = 50_000_000  # bytes; the largest have some thousand class names
 # Published names of what the program computes. gelu_fast has rounded constants, quick_gelu is another function.
 ACTIVATIONS = {"gelu": "gelu_erf", "gelu_python": "gelu_erf", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+GATES = {**ACTIVATIONS, "silu": "silu", "swish": "silu"}  # of gated networks
 
 
 class Config:
@@ -38,16 +41,37 @@ class Config:
         except (ValueError, RecursionError) as failure:
             raise Unfit(f"{path}: not a {usual}: {failure}") from None
         self._values: dict[str, Any] = values
+        self._place = ""  # of these entries in the file
 
     def refuse(self, name: str, why: str) -> Unfit:
         """The exception for the entry `name`."""
-        shown = json.dumps(self._values[name]) if name in self._values else "not there"
-        shown = shown if len(shown) < 60 else shown[:57] + "..."
-        return Unfit(f"{self.path}: {name} = {shown}: {why}" if name in self._values else f"{self.path}: {name} is missing: {why}")
+        where = f"{self.path}: {self._place}{name}"
+        if name not in self._values:
+            return Unfit(f"{where} is missing: {why}")
+        shown = json.dumps(self._values[name])
+        return Unfit(f"{where} = {shown if len(shown) < 60 else shown[:57] + '...'}: {why}")
+
+    def part(self, name: str) -> Config:
+        """The entries that the entry `name`, an object, holds."""
+        if not isinstance(self._values.get(name), dict):
+            raise self.refuse(name, "must hold entries")
+        inner = copy.copy(self)
+        inner._values, inner._place = self._values[name], f"{self._place}{name}."
+        return inner
+
+    def only(self, known: Iterable[str], why: str) -> None:
+        """Unfit if there is an entry of another name that is not null."""
+        for name in self._values:
+            if name not in known and self.has(name):
+                raise self.refuse(name, why)
 
     def has(self, name: str) -> bool:
         """True if there is an entry of this name that is not null."""
         return self._values.get(name) is not None
+
+    def is_null(self, name: str) -> bool:
+        """True if there is an entry of this name, and it is null."""
+        return name in self._values and self._values[name] is None
 
     def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
         """An entry that is a whole number from `least` on; `default` None: it must be there."""
@@ -73,6 +97,10 @@ class Config:
         if type(value) not in (int, float) or not 0 < value < 1:
             raise self.refuse(name, "must be a number above 0 and below 1")
         return float(value)
+
+    def eps_or_0(self, name: str, default: float) -> float:
+        """The eps of RMSNorm, which may be 0."""
+        return 0.0 if self._values.get(name) == 0 and type(self._values[name]) is not bool else self.eps(name, default)
 
     def number(self, name: str, default: float) -> float:
         """An entry that is a finite real number."""
@@ -104,12 +132,12 @@ class Config:
             raise self.refuse(name, "must be true or false")
         return value
 
-    def activation(self, name: str, default: str) -> str:
-        """Fluxformer's word for an activation."""
+    def activation(self, name: str, default: str, known: Mapping[str, str] = ACTIVATIONS) -> str:
+        """Fluxformer's word for an activation, one of `known`."""
         word = self.word(name, default)
-        if word not in ACTIVATIONS:
-            raise self.refuse(name, f"the program has {', '.join(ACTIVATIONS)}")
-        return ACTIVATIONS[word]
+        if word not in known:
+            raise self.refuse(name, f"the program has {', '.join(known)}")
+        return known[word]
 
     def classes(self) -> int | None:
         """The number of classes, if the file says it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluxformer.published.building import Architecture, Model, transformer
+from fluxformer.published.building import Architecture, Model, NextWords, transformer
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 
@@ -23,7 +23,8 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     for number in range(int(model.attributes["layers"])):
         layer(tensors, model, f"h.{number}.", f"layers/{number + 1}/")
     model.norm(tensors, "ln_f", "final_norm/")
-    model.decoder_heads(config, tensors, kind, "GPT2")
+    model.decoder_heads(config, tensors, kind, "GPT2", NextWords("lm_head.weight", tied=True))
+    model.zero_biases()
     return model
 
 

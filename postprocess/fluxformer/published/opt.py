@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluxformer.published.building import Architecture, Model, transformer
+from fluxformer.published.building import Architecture, Model, NextWords, transformer
 from fluxformer.published.checkpoint import Checkpoint
 from fluxformer.published.config import Config
 
@@ -28,7 +28,8 @@ def build(config: Config, tensors: Checkpoint, kind: str) -> Model:
     for number in range(int(model.attributes["layers"])):
         model.encoder_layer(tensors, number + 1, f"layers.{number}.", LINEARS, NORMS)
     model.norm(tensors, "final_layer_norm", "final_norm/")
-    model.decoder_heads(config, tensors, kind, "OPT")
+    model.decoder_heads(config, tensors, kind, "OPT", NextWords("lm_head.weight", tied=True))
+    model.zero_biases()
     return model
 
 

@@ -51,8 +51,13 @@ class Chapter:
         for section in SECTIONS:
             drawings = [one._replace(name=f"{self.anchor}-{one.name}") for one in section.draw(study)]
             if drawings or (section.anchor == "models" and self.has_models):
-                comparison = study.of(section.experiment)
-                self.sections.append((section, drawings, section.table(comparison) if section.table and comparison else []))
+                self.sections.append((section, drawings, self._rows(section)))
+
+    def _rows(self, section: Section) -> Rows:
+        if section.rows:
+            return section.rows(self.study)
+        comparison = self.study.of(section.experiment)
+        return section.table(comparison) if section.table and comparison else []
 
     @property
     def has_models(self) -> bool:

@@ -10,7 +10,7 @@ from fluxformer.io import Run, Value
 from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, group_of, mean_and_spread
 from fluxformer.report.origins import duration, wall_time
 from fluxformer.text import seed_list
-from fluxformer.train.train import by_kind
+from fluxformer.train.kinds import by_kind
 
 TRAINING = "Training of these models, wall time of all seeds together"
 

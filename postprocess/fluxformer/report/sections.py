@@ -23,7 +23,8 @@ class Section(NamedTuple):
     heading: str
     experiment: str        # whose files it is about
     draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
-    table: Callable[[Comparison], Rows] | None = None
+    table: Callable[[Comparison], Rows] | None = None  # of the comparison of this experiment
+    rows: Callable[[Study], Rows] | None = None        # of a table, where there is no comparison
 
 
 def sections() -> list[Section]:

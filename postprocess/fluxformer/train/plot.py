@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fluxformer.io import Run, RunError, training_file
 from fluxformer.style import ACCENT, INK, SMOOTHED, SOFT, decades, means, no_data, panel, plain_numbers, save, sheet
@@ -150,12 +150,30 @@ def _loss(axes: Axes, trainings: list[Training]) -> None:
                 _of_epochs(axes, training, split, "loss", own, style, marker, label)
         if not alone:
             _of_epochs(axes, training, _measured(training), "loss", colour, "--", "o", None)
-    for perplexity, order in sorted({_best_count(values, min) for training in trainings
-                                     if (values := training.steps("kneser_ney_perplexity")) is not None}):
-        axes.axhline(np.log(perplexity), color=SOFT, ls=":", lw=1.6, label=f"Kneser-Ney {order}-gram, perplexity {perplexity:.4g}")
+    counted = {found for training in trainings for found in _perplexities(training)}
+    for perplexity, name, line in sorted(counted):
+        axes.axhline(np.log(perplexity), color=SOFT, ls=line, lw=1.6, label=f"{name}: perplexity {perplexity:.4g}")
     _logarithmic(axes, trainings, "loss")
     _panel(axes, "Loss", "cross entropy  [nat]", trainings)
-    axes.legend(loc="best")
+    if counted:
+        low, high = np.exp(axes.get_ylim())
+        right = axes.secondary_yaxis("right", functions=(np.exp, lambda perplexity: np.log(np.maximum(perplexity, 1e-300))))  # it asks at 0
+        right.set_ylabel("perplexity")
+        right.yaxis.set_major_locator(FixedLocator([tick for decade in range(9) for tick in np.array([1, 2, 5]) * 10.0**decade if low <= tick <= high]))
+        right.yaxis.set_major_formatter(plain_numbers)
+        right.yaxis.set_minor_locator(NullLocator())
+    axes.legend(loc="best", fontsize="small" if counted else None)
+
+
+def _perplexities(training: Training) -> list[tuple[float, str, str]]:
+    """Perplexities of next words by counting, with a name and a line: the best, and the Kneser-Ney bigram. Empty for what guesses no next words."""
+    every = {name: values for name in ("Kneser-Ney", "Witten-Bell") if (values := training.steps(name.lower().replace("-", "_") + "_perplexity")) is not None}
+    if not every:
+        return []
+    best, order, name = min((*_best_count(values, min), name) for name, values in every.items())
+    bigram = float(every["Kneser-Ney"][1])
+    more = [(bigram, "Kneser-Ney bigram", "-.")] if np.isfinite(bigram) and (order, name) != (2, "Kneser-Ney") else []
+    return [(float(best), f"best n-gram ({name}, {order})", ":"), *more]
 
 
 def _best_count(values: np.ndarray, best: Callable[[np.ndarray], float]) -> tuple[float, int]:
@@ -218,6 +236,15 @@ def _result(training: Training) -> str:
     return f"{name} accuracy {100 * accuracy[-1]:.1f} % after {epochs}"
 
 
+def _of_next_words(training: Training) -> str:
+    """Perplexity and bits per byte, as far as known; empty for what guesses no next words."""
+    split = _measured(training)
+    perplexity, bits = training.epochs(f"{split}_perplexity"), training.epochs(f"{split}_bits_per_byte")
+    if training.steps("ngram_accuracy") is None or perplexity is None:
+        return ""
+    return f", perplexity {perplexity[-1]:.4g}" + (f", {bits[-1]:.4g} bits per byte" if bits is not None else "")
+
+
 def _best(trainings: list[Training]) -> str:
     """The training with the best last accuracy, in words; empty where they cannot be compared."""
     splits = {_measured(training) for training in trainings}
@@ -254,7 +281,7 @@ def figure(runs: Sequence[Run], folder: str) -> str:
     first = trainings[0]
     if len(trainings) == 1:
         state = "Training goes on: " if first.run.running else "Training: "
-        heading, explanation = state + _result(first), _scale(first)
+        heading, explanation = state + _result(first) + _of_next_words(first), _scale(first)
         if first.window > 1:
             explanation += f".  Light: each step; dark: means over {first.window} steps. Training accuracy: mean over each epoch."
         name = first.name + "_training"

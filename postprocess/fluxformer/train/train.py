@@ -5,29 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fluxformer.io import Run
-from fluxformer.model_file import LAYER_MAP, march_of
-from fluxformer.report.data import MODELS, Study
+from fluxformer.report.data import Study
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
-
-
-def kind_of(run: Run) -> str:
-    """The name under which the comparisons know what this training made."""
-    if run.settings.get("model.kind", "transformer") == "transformer":
-        if run.settings.get("equation.alpha") == 0:
-            return "mlp"
-        return "linear" if run.settings.get("attention.normalisation") == "linear" else "transformer"
-    if run.settings.get("distill.teacher"):
-        return "distilled"
-    if "," in str(run.settings.get("train.cells", "")) or march_of(run.settings) != LAYER_MAP:  # of several numbers of cells
-        return "converged"
-    return "independent" if run.settings.get("depth.norm") == "none" else "normed"
-
-
-def by_kind(trainings: list[Run]) -> dict[str, list[Run]]:
-    """Trainings of each kind, cut to as many epochs as all of a kind have."""
-    kinds = {name: [run for run in trainings if kind_of(run) == name] for name in MODELS}
-    return {name: runs for name, runs in kinds.items() if runs}
+from fluxformer.train import next_words
+from fluxformer.train.kinds import by_kind
 
 
 def course(runs: list[Run], name: str) -> np.ndarray | None:
@@ -70,4 +52,5 @@ def draw(study: Study) -> list[Drawing]:
     return [_trainings(study)] if study.trainings else []
 
 
-SECTIONS = (Section(1, "models", "The models and their training", "train", draw),)
+SECTIONS = (Section(1, "models", "The models and their training", "train", draw),
+            Section(1, "next-words", "Next words, and what counting gives", "train", next_words.draw, rows=next_words.table))

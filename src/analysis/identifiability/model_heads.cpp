@@ -5,27 +5,38 @@
 #include <string>
 
 #include "analysis/identifiability/column_space.hpp"
-#include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
-#include "operators/layer_norm.hpp"
 
 namespace fluxformer::identifiability {
 namespace {
 
 using ConstMatrix = Eigen::Map<const Matrix>;
-using ConstVector = Eigen::Map<const Eigen::RowVectorXd>;
+/// Throws BadInput if a window hides tokens of a line of n: the ranks and null spaces of the analysis are those
+/// of attention that hears all tokens (or all earlier ones).
+void refuse_windows(const ModelSpec& spec, int n) {
+  for (const int window : spec.windows)
+    if (window > 0 && window < (spec.causal ? n : n - 1))
+      throw BadInput("attention.window = " + std::to_string(window) +
+                     ": heads are analysed for attention whose window hides no token, and lines have " +
+                     std::to_string(n) + " tokens");
+}
 
 }  // namespace
 
 ModelHeads::ModelHeads(ModelProbe& probe)
-    : probe_(probe), weights_(probe.parameters()), entries_(probe.cells()) {
+    : probe_(probe),
+      weights_(probe.parameters()),
+      entries_(probe.cells()),
+      plain_{.line = probe.counted().line, .samples = probe.counted().samples, .width = probe.spec().width},
+      attention_(plain_, probe.spec().attention) {
   const auto& attention = probe.spec().attention;
   if (attention.kernel != Kernel::dot || attention.normalisation != Normalisation::softmax)
     throw BadInput("attention.kernel = " + to_word(attention.kernel) + ", attention.normalisation = " +
                    to_word(attention.normalisation) + ": its weights are analysed for dot and softmax only");
   probe.layer_rows();  // throws
   need_whole_line(*probe.counted().line, "attention heads");
+  refuse_windows(probe.spec(), probe.counted().line->tokens());
 }
 
 void ModelHeads::show(const Batch& batch) {
@@ -45,45 +56,48 @@ void ModelHeads::select_cell(int cell) {
   probe_.attention(cell, u, kernel_);
   probe_.attention_state(cell, u, state_);
   layer_ = weights_.at(probe_.point(cell));
-  const auto& w = layer_.attention;
+  const auto& spec = probe_.spec();
+  const Index rows = plain_.rows();
+  q_.resize(rows * spec.query_width());
+  k_.resize(rows * spec.key_width());
+  v_.resize(k_.size());
+  attention_.projections(layer_, state_.data(), q_.data(), k_.data(), v_.data());
   auto& output = outputs_[cell];
   output_ = &output;
   if (!output.factors.empty()) return;
-  const Index d = probe_.spec().width, channels = d / heads();
+  const Index channels = spec.attention.channels(spec.width);
   // alpha W_O^T: its rows of a head are H
-  output.matrix = *w.alpha * ConstMatrix(w.w_o, d, d).transpose();
+  const auto& w = layer_.attention;
+  output.matrix = *w.alpha * ConstMatrix(w.w_o, spec.width, spec.query_width()).transpose();
   // L of H = L Q, once for all samples
   for (int h = 0; h < heads(); ++h)
     output.factors.push_back(output_factor(output.matrix.middleRows(h * channels, channels)));
 }
 
 LayerHeads ModelHeads::of_sample(int sample) const {
-  const auto& w = layer_.attention;
   const auto& context = probe_.counted();
-  const SampleView state = sample_of(context, state_.data(), sample);
-  const Index n = state.rows(), d = state.cols(), count = heads(), channels = d / count;
+  const Index n = context.real_tokens(sample), tokens = context.line->tokens(), count = heads();
   if (n == 0) return {};
-  // x: the input of attention, E of docs/model.md, 10.1, behind LayerNorm for `pre`
-  Matrix x = state;
-  if (probe_.spec().norm == Norm::pre)
-    layer_norm(Matrix(state).data(), d, n, d, w.norm, w.gain, w.bias, x.data(), d);
-  // [Q, K, V] = x W^T + b, n x 3 d: columns are [Q, K or V][head][channel of the head].
-  Matrix qkv = x * ConstMatrix(w.w_qkv, 3 * d, d).transpose();
-  qkv.rowwise() += ConstVector(w.b_qkv, 3 * d);
-
-  const Index keys = context.line->tokens();
+  const auto& spec = probe_.spec();
+  const Index channels = spec.attention.channels(spec.width), shared = count / spec.attention.key_groups();
+  // Columns are [head or group][channel].
+  const auto of = [&](const std::vector<double>& all, Index width) {
+    return ConstMatrix(all.data() + sample * tokens * width, n, width);
+  };
+  const auto queries = of(q_, spec.query_width()), keys = of(k_, spec.key_width()),
+             values = of(v_, spec.key_width());
   LayerHeads all(count);
   for (Index h = 0; h < count; ++h) {
-    auto& head = all[h];
+    const Index group = h / shared;
     // A of the head at this sample: its n real tokens are the first ones.
-    const ConstMatrix kernel(kernel_.data() + (sample * count + h) * keys * keys, keys, keys);
-    head = {.weights = kernel.topLeftCorner(n, n),
-            .queries = qkv.middleCols(h * channels, channels),
-            .keys = qkv.middleCols(d + h * channels, channels),
-            .values = qkv.middleCols(2 * d + h * channels, channels),
-            .output = output_->matrix.middleRows(h * channels, channels),
-            .causal = probe_.spec().causal,
-            .factor = output_->factors[h]};
+    const ConstMatrix kernel(kernel_.data() + (sample * count + h) * tokens * tokens, tokens, tokens);
+    all[h] = {.weights = kernel.topLeftCorner(n, n),
+              .queries = queries.middleCols(h * channels, channels),
+              .keys = keys.middleCols(group * channels, channels),
+              .values = values.middleCols(group * channels, channels),
+              .output = output_->matrix.middleRows(h * channels, channels),
+              .causal = spec.causal,
+              .factor = output_->factors[h]};
   }
   return all;
 }

@@ -5,7 +5,8 @@
 //
 //   A = softmax(Q K^T / sqrt(d_k)),  Q = x W_Q^T + b_Q, K and V likewise,  output of a head = A V H,
 //
-// x = N(u) (LayerNorm for norm = pre), H = alpha times the columns of W_O that belong to the head,
+// x = N(u) (the norm of the layer for norm = pre), Q and K behind the norms of heads and the rotary positions of
+// models that have them, K and V those of the group that the head reads, H = alpha times the columns of W_O that belong to the head,
 // transposed. The bias b_O is the same for every token and belongs to no head (docs/model.md, section 10.1).
 
 #include <map>
@@ -14,6 +15,7 @@
 #include "analysis/identifiability/sample_head.hpp"
 #include "analysis/model_probe.hpp"
 #include "model/depth_weights.hpp"
+#include "operators/attention/attention.hpp"
 
 namespace fluxformer::identifiability {
 
@@ -21,8 +23,8 @@ namespace fluxformer::identifiability {
 class ModelHeads {
  public:
   /// `probe` is borrowed. Throws BadInput for attention that is not softmax(Q K^T / sqrt(d_k))
-  /// (attention.kernel = l2, attention.normalisation = sinkhorn or linear), for a model whose cells do not
-  /// begin where its layers do, and for tokens spread over ranks.
+  /// (attention.kernel = l2, attention.normalisation = sinkhorn or linear) or whose windows hide tokens, for a
+  /// model whose cells do not begin where its layers do, and for tokens spread over ranks.
   explicit ModelHeads(ModelProbe& probe);
 
   /// Marches a batch and keeps the states at which cells begin. Throws NumericalFailure if they are not
@@ -42,7 +44,9 @@ class ModelHeads {
   ModelProbe& probe_;
   DepthWeights<double> weights_;
   std::vector<std::vector<double>> entries_;  ///< [cell]: the state at which it begins
-  std::vector<double> u_, state_, kernel_;
+  SlabContext plain_;  ///< of all rows, without a mask: queries, keys and values do not depend on it
+  Attention<double> attention_;
+  std::vector<double> u_, state_, kernel_, q_, k_, v_;
   LayerWeights<const double> layer_;
   struct Output {
     Matrix matrix;                ///< alpha W_O^T

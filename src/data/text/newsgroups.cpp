@@ -256,7 +256,7 @@ std::vector<Post> read_posts(const NewsgroupFiles& files, bool train, const Data
     for_each_word(kept_text(text, spec.keep_headers, spec.keep_quotes, spec.keep_footers),
                   [&](std::string_view word) {
                     post.words.push_back(number(word));
-                    return post.words.size() < static_cast<std::size_t>(spec.length);
+                    return spec.whole || post.words.size() < static_cast<std::size_t>(spec.length);
                   });
     post.words.shrink_to_fit();
     posts.push_back(std::move(post));
@@ -266,10 +266,10 @@ std::vector<Post> read_posts(const NewsgroupFiles& files, bool train, const Data
 
 }  // namespace
 
-Newsgroups::Newsgroups(const DatasetSpec& spec) : Newsgroups(load(spec), spec.length) {}
+Newsgroups::Newsgroups(const DatasetSpec& spec) : Newsgroups(load(spec)) {}
 
-Newsgroups::Newsgroups(Contents contents, int longest)
-    : TextDataset(std::move(contents.vocabulary), longest),
+Newsgroups::Newsgroups(Contents contents)
+    : TextDataset(std::move(contents.vocabulary), contents.longest),
       labels_(std::move(contents.labels)),
       starts_(std::move(contents.starts)),
       words_(std::move(contents.words)) {}
@@ -298,11 +298,12 @@ Newsgroups::Contents Newsgroups::load(const DatasetSpec& spec) {
   std::sort(posts.begin(), posts.end(),
             [](const Post& a, const Post& b) { return std::tie(a.label, a.id) < std::tie(b.label, b.id); });
 
-  Contents contents{std::move(*vocabulary), {}, {0}, {}};
+  Contents contents{std::move(*vocabulary), spec.length, {}, {0}, {}};
   const std::size_t kept = std::min(spec.at_most, posts.size());
   for (std::size_t i = 0; i < kept; ++i) {
     Post& post = posts[i * posts.size() / kept];
     if (post.words.empty()) post.words.push_back(Vocabulary::unknown);
+    if (spec.whole) contents.longest = std::max(contents.longest, static_cast<int>(post.words.size()));
     contents.labels.push_back(post.label);
     contents.words.insert(contents.words.end(), post.words.begin(), post.words.end());
     contents.starts.push_back(contents.words.size());

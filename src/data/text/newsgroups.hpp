@@ -88,7 +88,7 @@ std::string kept_text(std::string_view post, bool headers, bool quotes, bool foo
 class Newsgroups final : public TextDataset {
  public:
   /// Reads the posts of `spec.split` below `spec.directory` (see NewsgroupFiles); only the indices of their
-  /// first `spec.length` words are kept (4 bytes each). The vocabulary is `spec.words`. If that is empty, it
+  /// first `spec.length` words are kept, or (`spec.whole`) of all words (4 bytes each). The vocabulary is `spec.words`. If that is empty, it
   /// is built from the training split (which is then read for a test split as well): of the words that are
   /// kept, those that occur in the most posts (see Lexicon). Samples are ordered by group, then by number; if
   /// there are more than `spec.at_most`, that many are kept, evenly spaced. A post without words becomes a
@@ -105,12 +105,13 @@ class Newsgroups final : public TextDataset {
  private:
   struct Contents {
     Vocabulary vocabulary;
+    int longest;  ///< tokens of a sample
     std::vector<int> labels;
     std::vector<std::size_t> starts;  ///< offsets into `words`, [sample], and the end
     std::vector<std::uint32_t> words;
   };
   static Contents load(const DatasetSpec& spec);
-  Newsgroups(Contents contents, int longest);
+  explicit Newsgroups(Contents contents);
 
   std::vector<int> labels_;           ///< [sample]
   std::vector<std::size_t> starts_;   ///< offsets into words_, [sample], and the end

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "data/text/words_of.hpp"
-
 namespace fluxformer::data {
 namespace {
 
@@ -23,31 +21,25 @@ int compare(const std::uint32_t* a, const std::uint32_t* b, Index length) {
 }  // namespace
 
 NGrams::NGrams(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed,
-               int order) {
-  std::vector<std::uint32_t> targets;
-  for (const std::size_t index : members) {
-    std::uint32_t before = 0;
-    for (const auto word : words_of(data, index)) {
-      if (before > 0 && allowed[word] != 0) targets.push_back(static_cast<std::uint32_t>(words_.size()));
-      words_.push_back(word);
-      available_.push_back(before++);
-    }
-  }
-  uniform_ = 1.0 / static_cast<double>(std::ranges::count_if(allowed, [](char can) { return can != 0; }));
-  for (Index length = 0; length < order; ++length) levels_.push_back(counted(length, targets));
+               int order)
+    : texts_(next_words_of(data, members, allowed)),
+      uniform_(1.0 / static_cast<double>(std::ranges::count_if(allowed, [](char can) { return can != 0; }))) {
+  for (Index length = 0; length < order; ++length) levels_.push_back(counted(length));
 }
 
-NGrams::Level NGrams::counted(Index length, const std::vector<std::uint32_t>& targets) const {
+NGrams::Level NGrams::counted(Index length) const {
+  const auto& words = texts_.words;
+  const auto& available = texts_.in_front;
   std::vector<std::uint32_t> places;
-  std::ranges::copy_if(targets, std::back_inserter(places),
-                       [&](std::uint32_t place) { return available_[place] >= length; });
+  std::ranges::copy_if(texts_.targets, std::back_inserter(places),
+                       [&](std::uint32_t place) { return available[place] >= length; });
   // In the order of context, word, and the word in front of the context; those with none in front come first.
   const auto in_front = [&](std::uint32_t place) {
-    return available_[place] > length ? Index{words_[place - length - 1]} : Index{-1};
+    return available[place] > length ? Index{words[place - length - 1]} : Index{-1};
   };
   std::ranges::sort(places, [&](std::uint32_t a, std::uint32_t b) {
-    if (const auto found = compare(&words_[a], &words_[b], length); found != 0) return found < 0;
-    if (words_[a] != words_[b]) return words_[a] < words_[b];
+    if (const auto found = compare(&words[a], &words[b], length); found != 0) return found < 0;
+    if (words[a] != words[b]) return words[a] < words[b];
     return in_front(a) < in_front(b);
   });
   Level level;
@@ -55,11 +47,11 @@ NGrams::Level NGrams::counted(Index length, const std::vector<std::uint32_t>& ta
   Index before = -1;
   for (std::size_t k = 0; k < places.size(); ++k) {
     const auto place = places[k];
-    const bool new_context = k == 0 || compare(&words_[places[k - 1]], &words_[place], length) != 0;
+    const bool new_context = k == 0 || compare(&words[places[k - 1]], &words[place], length) != 0;
     if (new_context)
       level.contexts.push_back({place, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0});
-    if (new_context || level.continuations.back().word != words_[place]) {
-      level.continuations.push_back({words_[place], 0, 0});
+    if (new_context || level.continuations.back().word != words[place]) {
+      level.continuations.push_back({words[place], 0, 0});
       before = -1;
     }
     auto& known = level.contexts.back();
@@ -86,9 +78,9 @@ const NGrams::Known* NGrams::find(const Level& level, Context context) const {
   const auto* const end = context.data() + context.size();
   const auto last = level.contexts.end() - 1;
   const auto found = std::partition_point(level.contexts.begin(), last, [&](const Known& known) {
-    return compare(&words_[known.place], end, level.length) < 0;
+    return compare(&texts_.words[known.place], end, level.length) < 0;
   });
-  const bool same = found != last && compare(&words_[found->place], end, level.length) == 0;
+  const bool same = found != last && compare(&texts_.words[found->place], end, level.length) == 0;
   return same ? &*found : nullptr;
 }
 

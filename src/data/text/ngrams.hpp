@@ -9,6 +9,7 @@
 
 #include "base/index.hpp"
 #include "data/dataset.hpp"
+#include "data/text/words_of.hpp"
 
 namespace fluxformer::data {
 
@@ -33,8 +34,8 @@ class NGrams {
   /// A text and its context, nearest word last.
   using Context = std::span<const std::uint32_t>;
 
-  /// Counts the words of samples `members` of `data` that are targets: every word but the first of a text,
-  /// if `allowed` [word]. O(order T log T) time and O(order T) memory for T words.
+  /// Counts the words of samples `members` of `data` that are next words to guess (next_words_of), if `allowed`
+  /// [word]. O(order T log T) time and O(order T) memory for T words.
   NGrams(const Dataset& data, const std::vector<std::size_t>& members, const std::vector<char>& allowed,
          int order);
 
@@ -65,15 +66,14 @@ class NGrams {
     std::vector<Continuation> continuations;
     double discount = 0, lower_discount = 0;  ///< D of the counts, and of the numbers of words in front
   };
-  Level counted(Index length, const std::vector<std::uint32_t>& targets) const;
+  Level counted(Index length) const;
   /// The known context that equals the end of `context`; nullptr if there is none.
   const Known* find(const Level& level, Context context) const;
   static std::span<const Continuation> after(const Level& level, const Known& known);
 
-  std::vector<std::uint32_t> words_;      ///< the texts, one behind the other
-  std::vector<std::uint32_t> available_;  ///< [place]: number of words of its text in front of it
-  std::vector<Level> levels_;             ///< [length of the context]
-  double uniform_ = 0;                    ///< p_0
+  NextWordPlaces texts_;
+  std::vector<Level> levels_;  ///< [length of the context]
+  double uniform_ = 0;         ///< p_0
 };
 
 }  // namespace fluxformer::data

@@ -34,11 +34,11 @@ Vocabulary made_up_vocabulary(const DatasetSpec& spec) {
   std::vector<std::string> words{Vocabulary::pad_word, Vocabulary::unknown_word};
   const int count = std::min(spec.vocabulary, Topics::most_words);
   for (int i = 0; static_cast<int>(words.size()) < count; ++i) words.push_back(made_up(i));
-  if (!spec.words.empty() && !same_but_for_mask(spec.words, words)) {
+  if (!spec.words.empty() && !same_but_for_added(spec.words, words)) {
     throw BadInput("the vocabulary given is not that of data.set = topics with data.vocabulary = " +
                    std::to_string(spec.vocabulary));
   }
-  if (spec.words.size() > words.size()) words.emplace_back(Vocabulary::mask_word);
+  if (spec.words.size() > words.size()) words.push_back(spec.words.back());
   return Vocabulary(std::move(words));
 }
 

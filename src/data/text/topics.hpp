@@ -35,8 +35,8 @@ class Topics final : public TextDataset {
   static constexpr double topic_share = 0.25;
 
   /// Requires: spec.classes is 4, 8, ... 20; spec.length at least 16; spec.vocabulary at least least_words,
-  /// of which at most most_words are used; spec.words is empty or equal to words(), but for a "<mask>" at its
-  /// end. Throws BadInput otherwise.
+  /// of which at most most_words are used; spec.words is empty or equal to words(), but for a "<mask>" or
+  /// "<eos>" at its end. Throws BadInput otherwise.
   explicit Topics(const DatasetSpec& spec);
 
   std::string name() const override { return "topics"; }

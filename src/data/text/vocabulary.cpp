@@ -7,8 +7,9 @@
 
 namespace fluxformer::data {
 
-bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words) {
-  const bool one_more = known.size() == words.size() + 1 && known.back() == Vocabulary::mask_word;
+bool same_but_for_added(const std::vector<std::string>& known, const std::vector<std::string>& words) {
+  const bool one_more = known.size() == words.size() + 1 &&
+                        (known.back() == Vocabulary::mask_word || known.back() == end_marks[0]);
   return (one_more || known.size() == words.size()) && std::equal(words.begin(), words.end(), known.begin());
 }
 

@@ -10,9 +10,12 @@
 
 namespace fluxformer::data {
 
-/// True if the words of a model, `known`, are `words`, or (of a model that guesses masked words) `words` and
-/// "<mask>".
-bool same_but_for_mask(const std::vector<std::string>& known, const std::vector<std::string>& words);
+/// Words that end a text: the one that is added where a vocabulary has none, and those of published ones.
+inline constexpr std::string_view end_marks[] = {"<eos>", "<|endoftext|>", "<|end_of_text|>", "</s>"};
+
+/// True if the words of a model, `known`, are `words`, or these and one that its training added: "<mask>", or
+/// "<eos>".
+bool same_but_for_added(const std::vector<std::string>& known, const std::vector<std::string>& words);
 
 /// Allows lookups by std::string_view in a map of std::string.
 struct WordHash {

@@ -224,9 +224,12 @@ class SplitReader {
                      std::to_string(largest_int));
     if (!ids && has("segments"))
       throw BadInput(called("segments") + " needs " + called("ids") + ": only words have segments");
+    if (!ids && has("token_bytes"))
+      throw BadInput(called("token_bytes") + " needs " + called("ids") + ": only words have bytes");
     require_shape("lengths", {samples_});
     require_shape("labels", {samples_});
     require_shape("segments", {samples_, tokens_});
+    require_shape("token_bytes", {samples_, tokens_});
   }
 
   std::string called(const std::string& name) const { return file_->called(prefix_ + name); }
@@ -390,6 +393,7 @@ TokenTable read(const Hdf5Arrays& file, const std::string& split) {
   } else {
     table.ids = own.numbers("ids", 0, table.vocabulary - 1);
     table.segments = own.numbers("segments", 0, table.segment_count - 1);
+    table.bytes = own.numbers("token_bytes", 0, largest_int - 1);
     table.specials = specials_of(file);
   }
   return table;
@@ -416,15 +420,16 @@ TokenTable read_token_table(const std::string& path, const std::string& split) {
 }
 
 /// True if the words of the model are those of the file, and behind them at most names that `import` gives to
-/// rows that only pad a word table ("<row 27>"), and <mask>.
+/// rows that only pad a word table ("<row 27>"), and a word that a training added.
 bool same_but_for_padding(const std::vector<std::string>& known, const std::vector<std::string>& words) {
-  if (same_but_for_mask(known, words)) return true;
+  if (same_but_for_added(known, words)) return true;
   const auto names_a_row = [](const std::string& word) {
     return word.starts_with('<') && word.find("row ") == word.find_first_not_of('<');
   };
-  const bool mask = !known.empty() && known.back() == Vocabulary::mask_word;
+  const bool added =
+      !known.empty() && (known.back() == Vocabulary::mask_word || known.back() == end_marks[0]);
   return known.size() > words.size() && std::equal(words.begin(), words.end(), known.begin()) &&
-         std::all_of(known.begin() + std::ssize(words), known.end() - (mask ? 1 : 0), names_a_row);
+         std::all_of(known.begin() + std::ssize(words), known.end() - (added ? 1 : 0), names_a_row);
 }
 
 /// Checks and takes the sizes of the model, where there is one.
@@ -473,9 +478,6 @@ void fit(const DatasetSpec& spec, int tokens, TokenTable& table) {
 
 /// Words for padding alone.
 constexpr std::string_view padding_words[] = {"[PAD]", "[pad]", "<pad>", "<PAD>", "<|pad|>", "<|padding|>"};
-/// Marks of the end of a text, with which some tokenisers pad.
-constexpr std::string_view end_marks[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
-
 /// How often a sample has a word at its beginning, at its end and between. A sample of nothing else ends with
 /// it.
 struct Occurrences {
@@ -499,6 +501,7 @@ void refuse_padding(const TokenTable& table, int tokens, const std::string& file
   for (std::size_t word = 0; word < table.words.size() && !table.ids.empty(); ++word) {
     const auto& text = table.words[word];
     const bool pad = std::ranges::find(padding_words, text) != std::end(padding_words);
+    // Some tokenisers pad with the mark of the end of a text.
     const bool mark = std::ranges::find(end_marks, text) != std::end(end_marks);
     if (!pad && (!mark || known)) continue;
     const auto refuse = [&](std::size_t sample, const std::string& what, const std::string& remedy) {
@@ -552,6 +555,13 @@ int TokenFile::label(std::size_t index) const {
 int TokenFile::length(std::size_t index) const {
   require(index);
   return table_.lengths.empty() ? tokens_ : std::min(tokens_, table_.lengths[index]);
+}
+
+std::vector<int> TokenFile::token_bytes(std::size_t index) const {
+  require(index);
+  if (table_.bytes.empty()) return {};
+  const auto* const first = table_.bytes.data() + index * static_cast<std::size_t>(table_.tokens);
+  return {first, first + length(index)};
 }
 
 void TokenFile::tokens(std::size_t index, double* out) const {

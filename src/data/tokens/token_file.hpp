@@ -9,6 +9,7 @@
 //   lengths   (samples)                  real tokens, 1..tokens, before the padding; without it all are
 //                                        real, and samples must not end with a word for padding
 //   segments  (samples, tokens)          whole numbers from 0; only with ids
+//   token_bytes (samples, tokens)        bytes of the text that each token stands for; only with ids
 //   labels    (samples)                  whole numbers from 0; in the group test also -1, "unlabelled";
 //                                        without it no sample has a label
 //   words     (V)                        texts in UTF-8; without it V is the attribute `vocabulary` of
@@ -32,7 +33,7 @@ struct TokenTable {
   std::size_t samples = 0;
   int tokens = 0;
   int inputs = 0;  ///< numbers per token of `features`; 0: tokens are words
-  std::vector<int> ids, segments, lengths, labels;
+  std::vector<int> ids, segments, bytes, lengths, labels;
   std::vector<int> specials;  ///< ids that stand for no word; of both splits
   std::variant<std::vector<float>, std::vector<double>> features;  ///< as precise as the file has them
   double largest_feature = 0;                                      ///< in absolute value
@@ -77,6 +78,7 @@ class TokenFile final : public Dataset {
   std::vector<std::string> words() const override { return table_.words; }
   int unknown_word() const override { return unknown_; }
   std::vector<int> placeholders() const override;
+  std::vector<int> token_bytes(std::size_t index) const override;
 
  private:
   TokenTable table_;

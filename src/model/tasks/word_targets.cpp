@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -128,12 +129,24 @@ NextWords::NextWords(const data::Dataset& data) : possible_(data.vocabulary(), 1
 
 double NextWords::mean_count(const std::vector<std::size_t>& members) const {
   if (members.empty()) return 0;
-  double sum = 0;
+  return static_cast<double>(data::next_words_of(data_, members, possible_).targets.size()) / members.size();
+}
+
+double NextWords::mean_bytes(const std::vector<std::size_t>& members) const {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  double sum = 0, targets = 0;
   for (const std::size_t index : members) {
     const auto words = data::words_of(data_, index);
-    for (std::size_t t = 1; t < words.size(); ++t) sum += possible_[words[t]];
+    const auto bytes = data_.token_bytes(index);
+    if (bytes.empty()) return unknown;
+    for (std::size_t t = std::max(1, data_.seen(index)); t < words.size(); ++t) {
+      const bool guessed = possible_[words[t]] != 0;
+      if (!guessed && bytes[t] > 0) return unknown;
+      sum += bytes[t];
+      targets += guessed ? 1 : 0;
+    }
   }
-  return sum / members.size();
+  return sum > 0 ? sum / targets : unknown;
 }
 
 void NextWords::apply(Batch& batch, double mean_count) const {
@@ -143,7 +156,7 @@ void NextWords::apply(Batch& batch, double mean_count) const {
   for (Index slot = 0; slot < samples; ++slot) {
     if (batch.weight[slot] == 0) continue;
     const double* const tokens = batch.input.data() + slot * each;
-    for (Index t = 1; t < batch.length[slot]; ++t)
+    for (Index t = std::max(1, batch.seen[slot]); t < batch.length[slot]; ++t)
       if (const auto word = static_cast<int>(tokens[t * numbers]); possible_[word] != 0)
         batch.targets.push_back(
             {static_cast<int>(slot), static_cast<int>(t - 1), word, batch.weight[slot] / mean_count});

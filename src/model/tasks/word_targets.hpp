@@ -63,8 +63,9 @@ class WordMasking {
 SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
                                 const std::string& key);
 
-/// Lists the next words of batches: each word of a text but the first is guessed from the state of the token
-/// before it, which a causal model forms without seeing it. Not collective.
+/// Lists the next words of batches: each word of a sample but the first, and but those that the sample before it
+/// has shown (Dataset::seen), is guessed from the state of the token before it, which a causal model forms without
+/// seeing it. Not collective.
 class NextWords {
  public:
   /// `data` is borrowed. Padding and the unknown word are seen but never guessed.
@@ -74,6 +75,9 @@ class NextWords {
   const std::vector<char>& possible() const { return possible_; }
   /// The mean over `members` of the number of words of a sample that have to be guessed; 0 without members.
   double mean_count(const std::vector<std::size_t>& members) const;
+  /// The mean bytes of the words of `members` that have to be guessed; NaN if they are not known, or if a word that
+  /// is never guessed stands for some, since then the guesses do not make up the text.
+  double mean_bytes(const std::vector<std::size_t>& members) const;
   /// Lists the words with the weight of their sample over `mean_count`: with weights 1/N the loss of all N
   /// members is the mean over their words.
   void apply(Batch& batch, double mean_count) const;

@@ -156,10 +156,11 @@ struct Attention<T>::Work {
   VariedOutput<T> output;
   std::vector<T> seed_dot;  ///< variation of the seed, [row][width]
 
-  /// Sets the linear maps, before the first chunk of a call.
+  /// Sets the linear maps and the window, before the first chunk of a call.
   void set(const AttentionWeights<const T>& theta) {
     input.set(theta);
     chunk.w_o.set(theta.w_o, chunk.width, chunk.query_width);
+    chunk.set_window(theta.window);
   }
   /// Memory allocated so far, in bytes.
   std::size_t bytes() const {
@@ -233,14 +234,17 @@ std::size_t Attention<T>::work_bytes() const {
 }
 
 template <class T>
-void Attention<T>::count(int passes) const {
+void Attention<T>::count(int passes, const AttentionWeights<const T>& theta) const {
   const auto& line = *context_.line;
-  const auto& mask = context_.mask;
+  const Reach reach = reach_of(context_.mask.causal, theta.window);
   double pairs = 0;
   for (int sample = 0; sample < context_.samples; ++sample) {
-    const int keys = context_.real_tokens(sample);
-    for (int token = 0; token < line.block().count(); ++token)
-      pairs += mask.causal ? std::min(keys, line.global_index(line.rank(), token) + 1) : keys;
+    const Index keys = context_.real_tokens(sample);
+    for (int token = 0; token < line.block().count(); ++token) {
+      const Index x = line.global_index(line.rank(), token);
+      const Index first = std::max(x - reach.behind, Index{0}), last = std::min(x + reach.ahead, keys - 1);
+      pairs += std::max(last - first + 1, Index{0});
+    }
   }
   const AttentionChunk<T>& chunk = work_->chunk;
   const double d = chunk.width, queries = chunk.query_width, keys = chunk.key_width;
@@ -265,7 +269,7 @@ std::unique_ptr<TermTape> Attention<T>::make_tape(Order upto) const {
 template <class T>
 void Attention<T>::apply(const LayerWeights<const T>& weights, const double* u, Sum out, TermTape* tape) {
   const InPiece piece(Piece::attention);
-  count(1);
+  count(1, weights.attention);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto& theta = weights.attention;
   auto* const keep = value_part<AttentionTape<T>>(tape);
@@ -320,6 +324,26 @@ void Attention<T>::matrix(const LayerWeights<const T>& weights, const double* u,
                                     k + (chunk.sample(at) * chunk.heads + at.head) * per_head, n);
           });
     });
+  });
+}
+
+template <class T>
+void Attention<T>::projections(const LayerWeights<const T>& weights, const double* u, double* q, double* k,
+                               double* v) {
+  AttentionChunk<T>& chunk = work_->chunk;
+  const Index queries = chunk.query_width, keys = chunk.key_width;
+  work_->set(weights.attention);
+  chunk.for_chunks([&] {
+    work_->input.apply(weights.attention, u);
+    const Index r = chunk.rows();
+    const auto all = row_major<const T>(chunk.kv.data(), r, 2 * keys);
+    row_major(q, r, queries) =
+        row_major<const T>(chunk.q.data(), queries, r, chunk.ld).transpose().template cast<double>();
+    row_major(k, r, keys) = all.leftCols(keys).template cast<double>();
+    row_major(v, r, keys) = all.rightCols(keys).template cast<double>();
+    q += r * queries;
+    k += r * keys;
+    v += r * keys;
   });
 }
 
@@ -460,7 +484,7 @@ template <class T>
 void Attention<T>::push(const LayerWeights<const T>& weights, const LayerWeights<const T>* weights_dot,
                         Point at, Sum out, TermTape* tape) {
   const InPiece piece(Piece::attention);
-  count(2);
+  count(2, weights.attention);
   AttentionChunk<T>& chunk = work_->chunk;
   const auto* const theta_dot = weights_dot != nullptr ? &weights_dot->attention : nullptr;
   if (theta_dot != nullptr)
@@ -647,7 +671,7 @@ template <class T>
 void Attention<T>::pull(const LayerWeights<const T>& weights, const double* u, const double* w, Sum u_bar,
                         const LayerWeights<double>* gradient, TermTape* tape) {
   const InPiece piece(Piece::attention);
-  count(tape != nullptr ? 2 : 3);
+  count(tape != nullptr ? 2 : 3, weights.attention);
   AttentionChunk<T>& chunk = work_->chunk;
   const AttentionWeights<double>* const to = gradient != nullptr ? &gradient->attention : nullptr;
   auto* const keep = second_order_part<AttentionSecondOrderTape<T>>(tape);
@@ -751,7 +775,7 @@ void Attention<T>::pull_along(const LayerWeights<const T>& weights, const LayerW
                               Point at, Cotangent w, Sum u_bar_dot, const LayerWeights<double>& gradient_dot,
                               TermTape* tape) {
   const InPiece piece(Piece::attention);
-  count(4);
+  count(4, weights.attention);
   AttentionChunk<T>& chunk = work_->chunk;
   auto& bar_dot = work_->bar;
   auto& kept = *second_order_part<AttentionSecondOrderTape<T>>(tape);

@@ -2,20 +2,31 @@
 
 // Non-local self-attention over the tokens of one depth cell.
 //
-//   A[u](x) = W_O concat_heads( sum_y k(x, y) v(y) ) + b_O,   q, k, v = W_{Q,K,V} N(u) + b_{Q,K,V}
+//   A[u](x) = sum_i W_O,i sum_y k_i(x, y) v_g(y) + b_O       heads i = 0 .. H - 1, which read the groups of
+//                                                            keys and values g = floor(i G / H)
+//   q = R_x N_q(W_Q N(u) + b_Q)      of each head            c channels of a head, often d / H
+//   k = R_y N_k(W_K N(u) + b_K)      of each group
+//   v = W_V N(u) + b_V
 //
-//   dot (default)   logit(x, y) = q_x . k_y / sqrt(d_h)               d_h = width / heads
+//   dot (default)   logit(x, y) = q_x . k_y / sqrt(c)
 //   l2              logit(x, y) = -|q_x - k_y|^2 / 2
 //   softmax         k(x, y) = w_y exp(logit) / sum_y' w_y' exp(logit')    rows sum to 1
 //   sinkhorn        alternating half-steps in the log domain: odd ones normalise rows, even ones columns;
 //                   a single half-step is softmax
 //   linear          k(x, y) = w_y logit    no soft-max: of any sign, rows do not sum to 1 (dot only)
 //
-// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. N is LayerNorm
-// for norm = pre and the identity otherwise. If the tokens are spread over ranks, blocks of keys and
-// values travel around a ring; sums use a running maximum, and no n x n matrix is formed. Cost per slab and
-// rank: 8 r d^2 + 4 n r d flops for r local rows of a line of n tokens; memory O(r d). Sources: Vaswani et
-// al. 2017 (dot), docs/model.md source E (l2, sinkhorn), Milakov and Gimelshein 2018 (running maximum).
+// w_y: quadrature weight; 0 where y is padding or, with a causal mask, comes after x. A window W of the layer
+// (AttentionWeights::window, 0: none) hides more, exactly: a causal x sees y <= x with x - y < W, itself
+// included, another one |x - y| <= W, by global index. A row that then sees no token (padding far behind the
+// last real one) is 0. N is LayerNorm or RMSNorm for norm = pre and the identity otherwise, or in a layer
+// without its gain. N_q and N_k (qk_norm) are RMSNorms over the channels of a head, R_x are rotary positions
+// (operators/attention/rotary.hpp); without them they are the identity. Biases may be absent. If the tokens
+// are spread over ranks, blocks of 2 G c numbers a token travel around a ring; sums use a running maximum, and
+// no n x n matrix is formed. Cost per slab and rank: 4 r d (H + G) c + 4 n r H c flops for r local rows of a
+// line of n tokens, where n W - W (W - 1) / 2 pairs of a causal window and n (2 W + 1) - W (W + 1) of another
+// one take the place of n^2; memory O(r d). Sources: Vaswani et al. 2017 (dot), docs/model.md source E (l2,
+// sinkhorn), Milakov and Gimelshein 2018 (running maximum), Ainslie et al. 2023 (groups), Henry et al. 2020
+// (qk_norm), Beltagy et al. 2020 (windows).
 
 #include <cstddef>
 #include <memory>
@@ -29,7 +40,7 @@
 
 namespace fluxformer {
 
-/// The logit of a query and a key: q . k / sqrt(d_h), or -|q - k|^2 / 2.
+/// The logit of a query and a key: q . k / sqrt(c), or -|q - k|^2 / 2.
 enum class Kernel { dot, l2 };
 /// The weights k(x, y) made from the logits.
 enum class Normalisation { softmax, sinkhorn, linear };
@@ -56,18 +67,19 @@ struct AttentionSettings {
 template <class T>
 class Attention final : public SlabTerm<T> {
  public:
-  /// Throws BadInput if the heads do not divide the width, if sinkhorn is combined with a causal mask or
-  /// linear with the kernel l2, if a sample has no real token, or if a weight is not positive. `context` is
-  /// borrowed; the lengths of its mask are read at each call and may change between calls (new lengths are
-  /// not checked again). `operands` are those of the linear maps.
+  /// Throws BadInput if the heads do not divide the width (unless the width of heads is given) or the groups
+  /// the heads, if rotary positions turn no even number of a head's channels, if sinkhorn is combined with a
+  /// causal mask or linear with the kernel l2, if a sample has no real token, or if a weight is not positive.
+  /// `context` is borrowed; the lengths of its mask are read at each call and may change between calls (new
+  /// lengths are not checked again). `operands` are those of the linear maps.
   Attention(const SlabContext& context, const AttentionSettings& settings,
             Operands operands = Operands::exact);
   ~Attention() override;
 
-  /// A tape of first order keeps N(u), queries, keys, values, sums over values and potentials: about 5 d
-  /// numbers of type T per row (sinkhorn: 7 d), nothing of size n. One of second order also keeps 5 d numbers
-  /// a row of the adjoint (and a matrix of the size of W_O), and as many of the tangent; throws BadInput but
-  /// for kernel dot with softmax or linear.
+  /// A tape of first order keeps N(u), queries, keys, values, sums over values and potentials: about
+  /// d + 2 (H + G) c numbers of type T per row (sinkhorn and qk_norm: (H + G) c more each), nothing of size n.
+  /// One of second order also keeps as many of the adjoint (and a matrix of the size of W_O) and of the
+  /// tangent; throws BadInput but for kernel dot with softmax or linear.
   std::unique_ptr<TermTape> make_tape(Order upto) const override;
   void apply(const LayerWeights<const T>& theta, const double* u, Sum out, TermTape* tape) override;
   void push(const LayerWeights<const T>& theta, const LayerWeights<const T>* theta_dot, Point at, Sum out,
@@ -82,6 +94,10 @@ class Attention final : public SlabTerm<T> {
   /// Collective over the token line. The caller provides the memory, samples * heads * local tokens * n.
   void matrix(const LayerWeights<const T>& weights, const double* u, double* k);
 
+  /// Queries, keys and values as they meet in the kernel (keys and queries normed and turned), for analyses:
+  /// [sample][local token], then [head][channel] or for keys and values [group][channel].
+  void projections(const LayerWeights<const T>& weights, const double* u, double* q, double* k, double* v);
+
   /// Work space on this rank, in bytes: O(local rows * width), independent of the length of the line. Asked
   /// for by tests.
   std::size_t work_bytes() const;
@@ -89,8 +105,9 @@ class Attention final : public SlabTerm<T> {
  private:
   struct Work;
   /// Counts flops, `passes` times those of the forward pass: four products with matrices and two with the
-  /// kernel, 8 d^2 per row and 4 d per visible token (sinkhorn: 2 d more for each further half-step).
-  void count(int passes) const;
+  /// kernel, 4 d (H + G) c per row and 4 H c per visible token (sinkhorn: 2 H c more for each further
+  /// half-step).
+  void count(int passes, const AttentionWeights<const T>& theta) const;
   /// body() for every chunk, whose forward pass is that of the tape, or (null) computed again.
   template <class Body>
   void over_known_chunks(const AttentionWeights<const T>& theta, const double* u, TermTape* tape,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/error.hpp"
 #include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
 
@@ -37,11 +38,29 @@ HeadShape<T> shape_of(const SlabContext& context, const AttentionSettings& setti
   // l2: -|q - k|^2 / 2 = q . k - |k|^2 / 2 - |q|^2 / 2, of which the last is the same in a row and drops out.
   return {.channels = channels,
           .scale = settings.kernel == Kernel::dot ? T(1) / std::sqrt(static_cast<T>(channels)) : T(1),
-          .causal = context.mask.causal,
           .linear = settings.normalisation == Normalisation::linear};
 }
 
+/// The steps of the ring after which no rank sees any of the blocks that would still come to it, the same on
+/// every rank. A rank's tokens are taken for all between its first and its last one.
+int steps_of_ring(const TokenLine& line, const Reach& reach) {
+  const auto first = [&](int rank) -> Index { return line.global_index(rank, 0); };
+  const auto last = [&](int rank) -> Index { return line.global_index(rank, line.block(rank).count() - 1); };
+  for (int steps = line.size(); steps > 1; --steps)
+    for (int rank = 0; rank < line.size(); ++rank) {
+      const int shown = (rank + line.size() - (steps - 1)) % line.size();
+      if (first(shown) <= last(rank) + reach.ahead && last(shown) >= first(rank) - reach.behind) return steps;
+    }
+  return 1;
+}
+
 }  // namespace
+
+Reach reach_of(bool causal, int window) {
+  const Index all = Reach::all;
+  if (causal) return {.behind = window > 0 ? window - 1 : all, .ahead = 0};
+  return {.behind = window > 0 ? window : all, .ahead = window > 0 ? window : all};
+}
 
 template <class T>
 AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings,
@@ -117,6 +136,14 @@ void AttentionChunk<T>::scatter(const T* rows, const T* bias, double scale, cons
       else
         simd::set_sum(scale, rows + from, width, base + to, out + to);
   });
+}
+
+template <class T>
+void AttentionChunk<T>::set_window(int window) {
+  if (window > 0 && settings.normalisation == Normalisation::sinkhorn)
+    throw BadInput("attention.window cannot be used with attention.normalisation = sinkhorn");
+  reach = reach_of(context.mask.causal, window);
+  ring.set_steps(steps_of_ring(*context.line, reach));
 }
 
 template <class T>
@@ -241,15 +268,15 @@ template <class T>
 void AttentionChunk<T>::solve(bool keep) {
   const Index r = rows();
   potential.resize(half_steps);
-  // f or g = -log sum exp(logit + beta) = -(top + log sum). For l2, the sums of columns leave out the
-  // -|k|^2/2 of their own key, which g makes up for.
+  // f or g = -log sum exp(logit + beta) = -(top + log sum); 0 for a row that sees no key. For l2, the sums of
+  // columns leave out the -|k|^2/2 of their own key, which g makes up for.
   const auto keep_potential = [&](int step) {
     auto& to = potential[step];
     to.resize(heads * ld);
     const bool norm_left_out = step % 2 == 1 && settings.kernel == Kernel::l2;
     for (Index h = 0; h < heads; ++h)
       for (Index i = h * ld; i < h * ld + r; ++i)
-        to[i] = (norm_left_out ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
+        to[i] = sum[i] == 0 ? T(0) : (norm_left_out ? half_norm[i] : T(0)) - (top[i] + std::log(sum[i]));
   };
 
   if (settings.kernel == Kernel::l2) key_products(kv, T(0.5), half_norm);
@@ -273,12 +300,14 @@ void AttentionChunk<T>::solve(bool keep) {
   if (!rows_last) stream(*this, Side::rows, true);
 
   // mix := sum_y P v_y. If rows were normalised last, P = exp(logit - top) / sum; else, with the last f,
-  // P = exp(logit - top) exp(top + f).
+  // P = exp(logit - top) exp(top + f). A row that sees no key (of padding, behind a window) is 0.
   for (Index h = 0; h < heads; ++h) {
     T* const factor = sum.data() + h * ld;
     for (Index i = 0; i < r; ++i)
-      factor[i] =
-          rows_last ? T(1) / factor[i] : std::exp(top[h * ld + i] + potential[half_steps - 2][h * ld + i]);
+      if (!rows_last)
+        factor[i] = std::exp(top[h * ld + i] + potential[half_steps - 2][h * ld + i]);
+      else if (factor[i] != 0)
+        factor[i] = T(1) / factor[i];
     const Index dh = shape.channels;
     for (Index c = h * dh; c < (h + 1) * dh; ++c) {
       T* const row = mix.data() + c * ld;

@@ -43,6 +43,9 @@ struct HeadPosition {
   bool fresh;               ///< the first block of a tour
 };
 
+/// The reach of a token through a window (AttentionWeights::window), or without one (0).
+Reach reach_of(bool causal, int window);
+
 /// Memory held by vectors, in bytes.
 template <class... V>
 std::size_t bytes_of(const V&... vectors) {
@@ -127,6 +130,7 @@ struct AttentionChunk : AttentionForward<T> {
   Index width, heads, groups, tokens, ld;
   Index query_width, key_width;  ///< channels of all heads, and of all groups
   TokenRing<T> ring;
+  Reach reach;                   ///< that of the current call
   KeptLayer<T>* kept = nullptr;  ///< keys of the tokens in front of the slab; null: none
 
   LinearMap<T> w_o;
@@ -170,6 +174,8 @@ struct AttentionChunk : AttentionForward<T> {
   /// out = base + scale * (rows + bias) for the chunk's rows of a slab, where bias [width] may be null and
   /// `base` may be `out`.
   void scatter(const T* rows, const T* bias, double scale, const double* base, double* out) const;
+  /// Sets what a token sees, before the first chunk of a call. Throws BadInput for a window with sinkhorn.
+  void set_window(int window);
   /// out[head][row] := factor * k_row . other_row, where `other` is laid out as kv.
   void key_products(const std::vector<T>& other, T factor, std::vector<T>& out) const;
   /// Computes `mix` from queries, keys and values and, if `keep`, the potentials of all half-steps. Collective
@@ -208,7 +214,7 @@ struct AttentionChunk : AttentionForward<T> {
                                  .block = their_rows * (stride + heads),
                                  .fresh = rank == context.line->rank()};
         const T* const b = block + at.key;
-        f(QueryBlock<T>{stationary(side).data() + at.lane, ld, tokens, my_index_.data()},
+        f(QueryBlock<T>{stationary(side).data() + at.lane, ld, tokens, my_index_.data(), reach},
           KeyValueBlock<T>{b, values ? b + key_width : nullptr, stride, block + at.beta, real, index.data()},
           at);
         ring.progress();
@@ -231,7 +237,7 @@ struct AttentionChunk : AttentionForward<T> {
                                  .fresh = false};
         const T* const b = kept->keys(first_ + s) + group_of(h) * dh;
         const T* const beta = settings.kernel == Kernel::l2 ? kept->beta(first_ + s, h) : kept_beta_.data();
-        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data()},
+        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data(), reach},
           KeyValueBlock<T>{b, b + key_width, kept->per_token(), beta, std::ssize(kept->index()),
                            kept->index().data()},
           at);

@@ -8,7 +8,7 @@
 // With a = q, b = k this is a row of attention: beta_y = log w_y (- |k_y|^2 / 2 for l2, + g_y for sinkhorn),
 // offset_x = -log sum_y exp(logit). With q and k exchanged it is a column: the keys stay on their rank, and
 // queries without values come by. Keys that a query may not see get the weight 0 exactly and do not change
-// its result, not even by round-off.
+// its result, not even by round-off. A query that sees no key at all has sums of 0.
 //
 // Linear attention has neither exponentials nor offsets, and beta_y = w_y:
 //
@@ -20,6 +20,7 @@
 // lanes.
 
 #include <algorithm>
+#include <limits>
 
 #include "base/index.hpp"
 #include "operators/kernels/product.hpp"
@@ -33,8 +34,13 @@ template <class T>
 struct HeadShape {
   Index channels = 1;  ///< d_h
   T scale = 1;         ///< 1/sqrt(d_h) for dot, 1 for l2
-  bool causal = false;
   bool linear = false;
+};
+
+/// The keys y that a query x may see, by global index: x - behind <= y <= x + ahead.
+struct Reach {
+  static constexpr Index all = std::numeric_limits<int>::max();  ///< more than any line has
+  Index behind = all, ahead = all;
 };
 
 /// The queries of one head of one sample, channel by channel: channel c of token x is a[c * stride + x]. Such
@@ -45,6 +51,7 @@ struct QueryBlock {
   Index stride = 0;
   Index count = 0;
   const int* index = nullptr;  ///< global indices, increasing
+  Reach reach = {};
 };
 
 /// Keys and values of one head of one sample, token by token: channel c of token y is b[y * stride + c], its
@@ -124,29 +131,29 @@ class HeadKernel {
                        const KeyValueAdjoint<T>& keys_bar_dot);
 
  private:
-  /// Queries first .. first + tokens - 1, and keys begin .. end - 1, of which all queries see those before
-  /// `open`. `lanes`: tokens, rounded up to whole registers: the stride of the small matrices.
+  /// Queries first .. first + tokens - 1, and keys begin .. end - 1. `lanes`: tokens, rounded up to whole
+  /// registers: the stride of the small matrices.
   struct Block {
     Index first, tokens, lanes;
-    Index begin, open, end;
+    Index begin, end;
     Index keys() const { return end - begin; }
   };
-  static constexpr Index most_keys = 128, most_tokens = 128;
+  static constexpr Index most_keys = 128, most_tokens = 128, most_windowed = 32;
 
   /// Makes room for `matrices` of most_keys x most_tokens, and `tiles` of most_tokens x channels.
   void reserve(Index matrices, Index tiles);
   T* take_matrix() { return scratch_.take(most_keys * most_tokens); }
   T* take_tile() { return scratch_.take(most_tokens * shape_.channels); }
 
-  /// f(block) for every tile of queries and run of keys with a visible pair; start(first, tokens) before each
-  /// tile.
+  /// f(block) for every tile of queries and run of keys, from the first key that a query of the tile may see
+  /// to the last one; before each tile start(block) with all these keys, of which there may be none.
   template <class Start, class F>
   void for_blocks(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Start&& start, F&& f) const;
-  Block visible(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Index first, Index tokens,
-                Index begin) const;
+  /// The queries first .. first + tokens - 1, and the keys from the first to the last that one of them sees.
+  static Block visible(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, Index first, Index tokens);
   /// f(lane, key) for the pairs of the block that are not visible, counted from its first ones.
   template <class F>
-  void for_hidden(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const Block& at, F&& f) const;
+  static void for_hidden(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const Block& at, F&& f);
 
   /// m[y][x] = (or +=) sum_c of_keys[y][c] of_queries[c][x].
   void dots(const Block& at, Index key_stride, const T* of_keys, Index query_stride, const T* of_queries,
@@ -156,8 +163,8 @@ class HeadKernel {
            InsertMode into, T* to);
   /// to[y][c] += sum_x m[y][x] tile[x][c].
   void spread(const Block& at, const T* m, const T* tile, Index key_stride, T* to);
-  /// tile[x][c] = of_queries[c][first + x].
-  void transpose_tile(const T* of_queries, Index query_stride, Index first, Index tokens, T* tile) const;
+  /// tile[x][c] = of_queries[c][first + x], if the block has keys.
+  void transpose_tile(const T* of_queries, Index query_stride, const Block& at, T* tile) const;
   /// p := P, where hidden pairs are 0. Returns its derivative by the logit: p itself, or for linear attention
   /// `d`.
   const T* plan(const QueryBlock<T>& queries, const KeyValueBlock<T>& keys, const T* offset, const Block& at,

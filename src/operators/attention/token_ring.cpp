@@ -65,8 +65,8 @@ template <class T>
 void TokenRing<T>::visit(const T* own, Index per_token, const Visit& visitor) {
   refuse_long_messages(line_, per_token);
   const T* present = own;
-  for (int step = 0; step < line_.size(); ++step) {
-    const bool more = step + 1 < line_.size();
+  for (int step = 0; step < steps_; ++step) {
+    const bool more = step + 1 < steps_;
     const T* next = more ? begin_exchange(step, present, per_token) : nullptr;
     // The visitor works on this block while the next one arrives.
     visitor(visited(step), present);
@@ -79,8 +79,8 @@ template <class T>
 void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_per_token,
                                      const VisitBack& visitor, T* own_bar) {
   refuse_long_messages(line_, std::max(per_token, bar_per_token));
-  if (line_.size() == 1) {
-    // A single rank adds to its sums directly.
+  if (steps_ == 1) {
+    // A rank that no other one visits adds to its sums directly.
     visitor(line_.rank(), own, own_bar);
     return;
   }
@@ -88,8 +88,8 @@ void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_pe
   // arrives while this rank computes its own share in another buffer.
   const T* present = own;
   MPI_Request leaving = MPI_REQUEST_NULL;
-  for (int step = 0; step < line_.size(); ++step) {
-    const bool more = step + 1 < line_.size();
+  for (int step = 0; step < steps_; ++step) {
+    const bool more = step + 1 < steps_;
     const Index bar_size = line_.block(visited(step)).count() * bar_per_token;
     const T* next = more ? begin_exchange(step, present, per_token) : nullptr;
     MPI_Request collected = MPI_REQUEST_NULL;
@@ -102,21 +102,23 @@ void TokenRing<T>::visit_and_collect(const T* own, Index per_token, Index bar_pe
     bar.assign(bar_size, T(0));
     visitor(visited(step), present, bar.data());
     const InPhase phase(Phase::ring);
-    // bar := the sum of the ranks before this one, plus this rank's share; on to the next rank.
+    // bar := the sum of the ranks before this one, plus this rank's share; on to the next rank, or home.
     if (step > 0) {
       check_mpi(MPI_Wait(&collected, MPI_STATUS_IGNORE));
       for (Index i = 0; i < bar_size; ++i) bar[i] += collected_[i];
     }
     check_mpi(MPI_Wait(&leaving, MPI_STATUS_IGNORE));
-    check_mpi(MPI_Isend(bar.data(), bar_size, mpi_type<T>(), after(), bar_tag, line_.comm(), &leaving));
+    const int to = more ? after() : visited(step);
+    check_mpi(MPI_Isend(bar.data(), bar_size, mpi_type<T>(), to, bar_tag, line_.comm(), &leaving));
     count_message(bar_size * sizeof(T));
     if (more) end_exchange();
     present = next;
   }
-  // The sum for this rank's own block returns to it.
+  // The sum for this rank's own block returns to it, from the last rank that it visited.
   const InPhase phase(Phase::ring);
+  const int last = (line_.rank() + steps_ - 1) % line_.size();
   collected_.resize(line_.block().count() * bar_per_token);
-  check_mpi(MPI_Recv(collected_.data(), collected_.size(), mpi_type<T>(), before(), bar_tag, line_.comm(),
+  check_mpi(MPI_Recv(collected_.data(), collected_.size(), mpi_type<T>(), last, bar_tag, line_.comm(),
                      MPI_STATUS_IGNORE));
   check_mpi(MPI_Wait(&leaving, MPI_STATUS_IGNORE));
   for (Index i = 0; i < std::ssize(collected_); ++i) own_bar[i] += collected_[i];

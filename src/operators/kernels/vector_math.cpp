@@ -135,6 +135,25 @@ struct GeluTanh {
   }
 };
 
+/// g = x s, s = 1 / (1 + exp(-x)). With t = exp(-|x|), which does not overflow, one of s and 1 - s is 1 / (1 + t)
+/// and the other t / (1 + t): both are accurate relative to themselves.
+///   g' = s (1 + x (1 - s))     g'' = s (1 - s) (2 + x (1 - 2 s))
+template <class T>
+struct Silu {
+  template <int order>
+  Vector<T> value(const Vector<T>& x, Derivatives<T>& g) const {
+    const Vector<T> decay = simd::exponential_or_zero<T>(x < T(0) ? x : -x);
+    const Vector<T> large = T(1) / (T(1) + decay), small = decay * large;
+    const Vector<T> logistic = x < T(0) ? small : large;
+    if constexpr (order > 0) {
+      const Vector<T> rest = x < T(0) ? large : small;  // 1 - s
+      g.slope = logistic * (T(1) + x * rest);
+      if constexpr (order > 1) g.curvature = logistic * rest * (T(2) + x * (rest - logistic));
+    }
+    return x * logistic;
+  }
+};
+
 /// x := g(x + bias); for order 1 slope := g', for order 2 curvature := g'' too. `bias` may be null.
 template <int order, class T, class Activation>
 void activate(const Activation& g, T* x, T* slope, T* curvature, Index count, const T* bias) {
@@ -199,6 +218,16 @@ void gelu_tanh_curvature(T* x, T* slope, T* curvature, Index count, const T* bia
   activate<2>(GeluTanh<T>{}, x, slope, curvature, count, bias);
 }
 
+template <class T>
+void silu(T* x, T* slope, Index count, const T* bias) {
+  activate(Silu<T>{}, x, slope, count, bias);
+}
+
+template <class T>
+void silu_curvature(T* x, T* slope, T* curvature, Index count, const T* bias) {
+  activate<2>(Silu<T>{}, x, slope, curvature, count, bias);
+}
+
 template void exp_shifted(float*, Index, float);
 template void exp_shifted(double*, Index, double);
 template void gelu_erf(float*, float*, Index, const float*);
@@ -209,5 +238,9 @@ template void gelu_erf_curvature(float*, float*, float*, Index, const float*);
 template void gelu_erf_curvature(double*, double*, double*, Index, const double*);
 template void gelu_tanh_curvature(float*, float*, float*, Index, const float*);
 template void gelu_tanh_curvature(double*, double*, double*, Index, const double*);
+template void silu(float*, float*, Index, const float*);
+template void silu(double*, double*, Index, const double*);
+template void silu_curvature(float*, float*, float*, Index, const float*);
+template void silu_curvature(double*, double*, double*, Index, const double*);
 
 }  // namespace fluxformer

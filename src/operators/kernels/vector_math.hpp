@@ -1,7 +1,7 @@
 #pragma once
 
-// Elementwise functions, accurate to about 2 units in the last place: exp of a register, inline, and exp and
-// GELU of arrays. erf is that of glibc's vector library (libmvec). A result does not depend on the position
+// Elementwise functions, accurate to about 2 units in the last place: exp of a register, inline, and exp, GELU
+// and SiLU of arrays. erf is that of glibc's vector library (libmvec). A result does not depend on the position
 // in the array: tails use the same vector code.
 //
 //   exp(x) = 2^n exp(r),   n = the whole number next to x / ln 2,   r = x - n ln 2,   |r| <= ln(2) / 2
@@ -34,6 +34,13 @@ void gelu_erf_curvature(T* x, T* slope, T* curvature, Index count, const T* bias
 /// Value, slope and curvature of the tanh form; arguments as in gelu_erf_curvature.
 template <class T>
 void gelu_tanh_curvature(T* x, T* slope, T* curvature, Index count, const T* bias = nullptr);
+/// SiLU, g(x) = x / (1 + e^-x), with its slope as in gelu_erf; 0 where e^x is less than the least normal
+/// number.
+template <class T>
+void silu(T* x, T* slope, Index count, const T* bias = nullptr);
+/// Value, slope and curvature of SiLU; arguments as in gelu_erf_curvature.
+template <class T>
+void silu_curvature(T* x, T* slope, T* curvature, Index count, const T* bias = nullptr);
 
 }  // namespace fluxformer
 

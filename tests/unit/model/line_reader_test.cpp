@@ -116,6 +116,10 @@ INSTANTIATE_TEST_SUITE_P(
                          }},
                     Case{"l2", [](ModelSpec& m) { m.attention.kernel = Kernel::l2; }},
                     Case{"linear", [](ModelSpec& m) { m.attention.normalisation = Normalisation::linear; }},
+                    Case{"windows",
+                         [](ModelSpec& m) {
+                           m.windows = {3, 0, 2};
+                         }},
                     Case{"parallel", [](ModelSpec& m) { m.order = SubLayerOrder::parallel; }},
                     Case{"macaron_midpoint",
                          [](ModelSpec& m) {

@@ -9,6 +9,7 @@
 
 #include "operators/reaction/reaction.hpp"
 #include "tests/support/attention_problem.hpp"
+#include "tests/support/reaction_parameters.hpp"
 
 namespace fluxformer {
 namespace {
@@ -127,14 +128,13 @@ TEST(KeptActivations, of_attention_give_tangent_and_adjoint_to_the_bit) {
 template <class T>
 void expect_of_reaction(const ReactionSettings& settings, int tokens, int samples, int width) {
   const TokenLine line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
-  const auto d = static_cast<std::size_t>(width), f = static_cast<std::size_t>(settings.hidden);
-  const auto flat = random_vector(3 * d + 2 * d * f + f + 1, 11, 1 / std::sqrt(width));
+  const ReactionParameters parameters({width, settings.hidden, settings.gated}, 11);
+  const auto& flat = parameters.flat;
   const auto rounded = rounded_to<T>(flat);
   std::vector<double> gradient(flat.size());
   const auto view = [&]<class P>(P* begin, Coefficient<P>* rho) {
-    P* w_2 = begin + 2 * d + d * f + f;
     LayerWeights<P> weights;
-    weights.reaction = {begin, begin + d, begin + 2 * d, begin + 2 * d + d * f, w_2, w_2 + d * f, rho};
+    weights.reaction = parameters.view<P>(begin, rho);
     return weights;
   };
   Subject<T> subject{{&line, samples, width, {}},
@@ -148,11 +148,17 @@ void expect_of_reaction(const ReactionSettings& settings, int tokens, int sample
 
 // 553 rows: more than one block, the last one not full.
 TEST(KeptActivations, of_the_reaction_give_tangent_and_adjoint_to_the_bit) {
-  for (const Activation activation : {Activation::gelu_erf, Activation::gelu_tanh, Activation::relu})
-    for (const bool layer_norm : {true, false}) {
-      expect_of_reaction<double>({7, activation, layer_norm, false}, 7, 79, 5);
-      expect_of_reaction<float>({40, activation, layer_norm, false}, 7, 79, 13);
-    }
+  for (const Activation activation :
+       {Activation::gelu_erf, Activation::gelu_tanh, Activation::relu, Activation::silu})
+    for (const bool layer_norm : {true, false})
+      for (const bool gated : {false, true}) {
+        const auto settings = [&](int hidden) {
+          return ReactionSettings{
+              .hidden = hidden, .activation = activation, .layer_norm = layer_norm, .gated = gated};
+        };
+        expect_of_reaction<double>(settings(7), 7, 79, 5);
+        expect_of_reaction<float>(settings(40), 7, 79, 13);
+      }
 }
 
 TEST(KeptActivations, report_the_memory_they_hold) {

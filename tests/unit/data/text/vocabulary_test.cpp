@@ -53,7 +53,7 @@ TEST(Vocabulary, refuses_lists_that_are_none) {
 TEST(SameButForMask, lets_a_model_have_a_mask_behind_the_words_and_nothing_else) {
   const std::vector<std::string> words{"<pad>", "<unk>", "a"};
   const auto same = [&](const std::vector<std::string>& known) {
-    return data::same_but_for_mask(known, words);
+    return data::same_but_for_added(known, words);
   };
   EXPECT_TRUE(same(words));
   EXPECT_TRUE(same({"<pad>", "<unk>", "a", "<mask>"}));

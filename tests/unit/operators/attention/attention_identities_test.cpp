@@ -55,7 +55,6 @@ TEST(Attention, linear_is_a_product_of_queries_with_one_matrix) {
   AttentionProblem problem(vit, make_settings(Kernel::dot, linear, true), Mask::weights_and_padding);
   SplitAttention<double> split(problem.line, problem.whole, problem.settings);
   const auto before = split.matrix(problem.p, problem.u, problem.size.heads);
-  const auto offsets = problem.p.offsets();
   const std::size_t d = static_cast<std::size_t>(problem.size.width), queries = 2 * d;
   for (std::size_t i = queries; i < queries + d * d; ++i) problem.p.flat[i] *= 2;
   for (std::size_t i = queries + 3 * d * d; i < queries + 3 * d * d + d; ++i) problem.p.flat[i] *= 2;

@@ -18,21 +18,49 @@ namespace {
 
 using namespace test;
 
-/// (kernel, Sinkhorn iterations or `softmax` or `linear`, layer norm, mask)
-using AttentionSetting = std::tuple<Kernel, int, bool, Mask>;
+/// Settings, arrays and mask of a case.
+struct Setting {
+  AttentionSettings settings;
+  Mask mask = Mask::none;
+  AttentionArrays arrays = {};
+};
+Setting plain(Kernel kernel, int iterations, bool layer_norm, Mask mask, int window = 0) {
+  return {make_settings(kernel, iterations, layer_norm), mask, {.window = window}};
+}
 
-class AttentionTerm : public testing::TestWithParam<std::tuple<Size, AttentionSetting>> {
+/// Groups, widths of heads, absent arrays, norms of heads, rotary positions, and all of them with a window.
+std::vector<Setting> terms_of_language_models() {
+  constexpr auto linear_form = Normalisation::linear;
+  const AttentionArrays bare{.norm_bias = false,
+                             .qkv_biases = false,
+                             .output_bias = false,
+                             .norm_settings = {.map = NormMap::rms, .eps = 1e-6}};
+  AttentionArrays windowed = bare;
+  windowed.window = 5;
+  return {{{.groups = 2}, Mask::both},
+          {{.groups = 1, .head_width = 5, .normalisation = linear_form}, Mask::weights_and_padding},
+          {{}, Mask::none, bare},
+          {{}, Mask::causal, {.norm = false, .output_bias = false}},
+          {{.head_width = 7, .qk_norm = true}, Mask::both},
+          {{.head_width = 6, .rotary = {RotaryLayout::half, 6}}, Mask::causal},
+          {{.head_width = 7, .rotary = {RotaryLayout::interleaved, 4, 1.3}}, Mask::padding},
+          {{.groups = 2, .head_width = 16, .qk_norm = true, .rotary = {RotaryLayout::half, 12, 1.1}},
+           Mask::both,
+           windowed}};
+}
+const std::vector<Size> sizes_of_language_models = {{13, 3, 12, 4}, {49, 23, 32, 4}, {139, 1, 6, 2}};
+
+class AttentionTerm : public testing::TestWithParam<std::tuple<Size, Setting>> {
  protected:
   static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
-    const auto& [kernel, iterations, layer_norm, mask] = setting;
-    return {size, make_settings(kernel, iterations, layer_norm), mask};
+    return {size, setting.settings, setting.mask, setting.arrays};
   }
 };
 
 TEST_P(AttentionTerm, equals_the_plain_reference) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto expected = problem.reference_rhs();
   // Sums of up to 139 terms and exponentials of round-off-perturbed logits of a few units: some 1e-14.
   EXPECT_LT(relative_difference(split.rhs(problem.p, problem.u), expected), 1e-13);
@@ -44,21 +72,21 @@ TEST_P(AttentionTerm, equals_the_plain_reference) {
 
 TEST_P(AttentionTerm, in_single_precision_differs_by_single_round_off) {
   const AttentionProblem problem = make();
-  SplitAttention<float> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<float> split(problem.line, problem.whole, problem.settings, problem.arrays);
   // 6e-8 per operation, over sums of products of up to 62 channels and logits of up to about 10.
   EXPECT_LT(relative_difference(split.rhs(problem.p, problem.u), problem.reference_rhs()), 2e-5);
 }
 
 TEST_P(AttentionTerm, matrix_equals_the_plain_reference) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto k = split.matrix(problem.p, problem.u, problem.size.heads);
   EXPECT_LT(relative_difference(k, problem.reference_matrix()), 1e-13);
 }
 
 TEST_P(AttentionTerm, tangent_is_the_derivative) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const auto base = split.rhs(problem.p, problem.u);
   const auto tangent = split.tangent(problem.p, problem.u, problem.v);
   const auto remainder = [&](double h) {
@@ -81,7 +109,7 @@ TEST_P(AttentionTerm, tangent_is_the_derivative) {
 
 TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> gradient;
   const auto tangent = split.tangent(problem.p, problem.u, problem.v, -0.37);
   const auto u_bar = split.adjoint(problem.p, problem.u, problem.w, gradient, -0.37);
@@ -91,17 +119,17 @@ TEST_P(AttentionTerm, adjoint_is_the_transpose_of_the_tangent) {
 
 TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
   const AttentionProblem problem = make();
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> gradient;
   const double scale = 1.7;
   split.adjoint(problem.p, problem.u, problem.w, gradient, scale);
-  const auto offsets = problem.p.offsets();
-  for (std::size_t part = 0; part + 1 < offsets.size(); ++part) {
+  for (const AttentionLayout::Part& part : problem.p.layout.parts) {
+    if (part.end == part.begin) continue;
     // One random direction of length about 1 within each part.
-    const auto size_of_part = static_cast<double>(offsets[part + 1] - offsets[part]);
+    const auto size_of_part = static_cast<double>(part.end - part.begin);
     auto direction = random_vector(problem.p.flat.size(), 77, 1 / std::sqrt(size_of_part));
     for (std::size_t i = 0; i < direction.size(); ++i)
-      if (i < offsets[part] || i >= offsets[part + 1]) direction[i] = 0;
+      if (i < part.begin || i >= part.end) direction[i] = 0;
     const double h = 1e-5;
     AttentionParameters above = problem.p, below = problem.p;
     above.flat = plus(above.flat, h, direction);
@@ -111,15 +139,14 @@ TEST_P(AttentionTerm, parameter_gradient_is_that_of_central_differences) {
                               (2 * h);
     // Step squared 1e-10 and round-off 1e-16 / 1e-5, both relative to the size of what is summed.
     const double size = norm(split.rhs(problem.p, problem.u, scale)) * norm(problem.w);
-    EXPECT_NEAR(dot(gradient, direction), difference, 1e-9 * size + 1e-7 * std::abs(difference))
-        << AttentionParameters::names()[part];
+    EXPECT_NEAR(dot(gradient, direction), difference, 1e-9 * size + 1e-7 * std::abs(difference)) << part.name;
   }
 }
 
 TEST_P(AttentionTerm, adjoint_in_single_precision_differs_by_single_round_off) {
   const AttentionProblem problem = make();
-  SplitAttention<double> exact(problem.line, problem.whole, problem.settings);
-  SplitAttention<float> single(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> exact(problem.line, problem.whole, problem.settings, problem.arrays);
+  SplitAttention<float> single(problem.line, problem.whole, problem.settings, problem.arrays);
   std::vector<double> expected, found;
   const auto u_bar = exact.adjoint(problem.p, problem.u, problem.w, expected);
   const auto tangent = exact.tangent(problem.p, problem.u, problem.v);
@@ -130,75 +157,62 @@ TEST_P(AttentionTerm, adjoint_in_single_precision_differs_by_single_round_off) {
             1e-4 * norm(tangent) + 1e-5);
 }
 
+INSTANTIATE_TEST_SUITE_P(Softmax, AttentionTerm,
+                         testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
+                                          testing::Values(plain(Kernel::dot, 0, true, Mask::none),
+                                                          plain(Kernel::dot, 0, true, Mask::both),
+                                                          plain(Kernel::l2, 0, false, Mask::weights),
+                                                          plain(Kernel::l2, 0, true, Mask::causal),
+                                                          plain(Kernel::dot, 0, false,
+                                                                Mask::weights_and_padding))));
+INSTANTIATE_TEST_SUITE_P(Linear, AttentionTerm,
+                         testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
+                                          testing::Values(plain(Kernel::dot, linear, true, Mask::none),
+                                                          plain(Kernel::dot, linear, true, Mask::both),
+                                                          plain(Kernel::dot, linear, false, Mask::causal),
+                                                          plain(Kernel::dot, linear, true,
+                                                                Mask::weights_and_padding))));
+// Windows around registers, below and above tiles and runs; padding that sees nothing.
 INSTANTIATE_TEST_SUITE_P(
-    Softmax, AttentionTerm,
-    testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
-                     testing::Values(AttentionSetting{Kernel::dot, 0, true, Mask::none},
-                                     AttentionSetting{Kernel::dot, 0, true, Mask::both},
-                                     AttentionSetting{Kernel::l2, 0, false, Mask::weights},
-                                     AttentionSetting{Kernel::l2, 0, true, Mask::causal},
-                                     AttentionSetting{Kernel::dot, 0, false, Mask::weights_and_padding})));
-INSTANTIATE_TEST_SUITE_P(
-    Linear, AttentionTerm,
-    testing::Combine(testing::Values(tiny, odd, wide, vit, runs),
-                     testing::Values(AttentionSetting{Kernel::dot, linear, true, Mask::none},
-                                     AttentionSetting{Kernel::dot, linear, true, Mask::both},
-                                     AttentionSetting{Kernel::dot, linear, false, Mask::causal},
-                                     AttentionSetting{Kernel::dot, linear, true,
-                                                      Mask::weights_and_padding})));
+    Window, AttentionTerm,
+    testing::Combine(testing::Values(tiny, odd, wide, vit, runs, long_padded),
+                     testing::Values(plain(Kernel::dot, softmax, true, Mask::causal, 1),
+                                     plain(Kernel::dot, softmax, true, Mask::both, 3),
+                                     plain(Kernel::dot, softmax, false, Mask::weights_and_padding, 2),
+                                     plain(Kernel::l2, softmax, true, Mask::both, 40),
+                                     plain(Kernel::l2, softmax, false, Mask::none, 33),
+                                     plain(Kernel::dot, linear, true, Mask::both, 3),
+                                     plain(Kernel::dot, linear, false, Mask::weights_and_padding, 17))));
 INSTANTIATE_TEST_SUITE_P(
     Sinkhorn, AttentionTerm,
     testing::Combine(testing::Values(tiny, odd, vit),
-                     testing::Values(AttentionSetting{Kernel::dot, 1, true, Mask::weights},
-                                     AttentionSetting{Kernel::dot, 2, true, Mask::none},
-                                     AttentionSetting{Kernel::dot, 3, true, Mask::weights_and_padding},
-                                     AttentionSetting{Kernel::l2, 4, true, Mask::weights_and_padding},
-                                     AttentionSetting{Kernel::l2, 5, false, Mask::padding})));
+                     testing::Values(plain(Kernel::dot, 1, true, Mask::weights),
+                                     plain(Kernel::dot, 2, true, Mask::none),
+                                     plain(Kernel::dot, 3, true, Mask::weights_and_padding),
+                                     plain(Kernel::l2, 4, true, Mask::weights_and_padding),
+                                     plain(Kernel::l2, 5, false, Mask::padding))));
+
+INSTANTIATE_TEST_SUITE_P(LanguageModels, AttentionTerm,
+                         testing::Combine(testing::ValuesIn(sizes_of_language_models),
+                                          testing::ValuesIn(terms_of_language_models())));
 
 // Attention's part in products with the Hessian: tangents of its value and of its adjoint, in weights, state
 // and the adjoint's vector together.
 
-/// One part of the vector of weights.
-struct Part {
-  std::string name;
-  std::size_t begin, end;
-};
-
-std::vector<Part> parts_of(int width) {
-  const auto d = static_cast<std::size_t>(width);
-  std::vector<Part> parts;
-  std::size_t at = 0;
-  for (const auto& [name, size] : std::vector<std::pair<std::string, std::size_t>>{{"gain", d},
-                                                                                   {"bias", d},
-                                                                                   {"W_Q", d * d},
-                                                                                   {"W_K", d * d},
-                                                                                   {"W_V", d * d},
-                                                                                   {"b_Q", d},
-                                                                                   {"b_K", d},
-                                                                                   {"b_V", d},
-                                                                                   {"W_O", d * d},
-                                                                                   {"b_O", d},
-                                                                                   {"alpha", 1}}) {
-    parts.push_back({name, at, at + size});
-    at += size;
-  }
-  return parts;
-}
-
-std::vector<double> cut(const std::vector<double>& x, const Part& part) {
+std::vector<double> cut(const std::vector<double>& x, const AttentionLayout::Part& part) {
   return {x.begin() + static_cast<std::ptrdiff_t>(part.begin),
           x.begin() + static_cast<std::ptrdiff_t>(part.end)};
 }
 
 /// Errors relative to each array; where cancellation leaves round-off only (no weight of the soft-max moves
 /// with b_K, and none at all with a single token), relative to all of them.
-void expect_close(const AttentionSweep& found, const AttentionSweep& expected, int width, double tolerance,
-                  double round_off) {
+void expect_close(const AttentionSweep& found, const AttentionSweep& expected, const AttentionLayout& layout,
+                  double tolerance, double round_off) {
   EXPECT_LE(norm(plus(found.out, -1, expected.out)), tolerance * norm(expected.out)) << "the value";
   EXPECT_LE(norm(plus(found.u_bar, -1, expected.u_bar)),
             tolerance * norm(expected.u_bar) + round_off * norm(expected.weights_bar))
       << "u_bar";
-  for (const Part& part : parts_of(width))
+  for (const AttentionLayout::Part& part : layout.parts)
     EXPECT_LE(norm(plus(cut(found.weights_bar, part), -1, cut(expected.weights_bar, part))),
               tolerance * norm(cut(expected.weights_bar, part)) + round_off * norm(expected.weights_bar))
         << part.name;
@@ -211,7 +225,7 @@ AttentionPoint moved(AttentionPoint at, double step, const AttentionPoint& direc
 
 /// The plain value and adjoint, with nothing kept.
 AttentionSweep plain_sweep(SplitAttention<double>& split, const AttentionPoint& at, double scale = 1) {
-  AttentionParameters p(split.width(), 1);
+  AttentionParameters p(split.layout(), 1);
   p.flat = at.weights;
   AttentionSweep sweep;
   sweep.out = split.rhs(p, at.u, scale);
@@ -239,24 +253,20 @@ AttentionSweep differences(SplitAttention<double>& split, const AttentionPoint& 
   return sum;
 }
 
-/// (softmax or linear, layer norm, mask)
-using Setting = std::tuple<int, bool, Mask>;
-
 class AttentionSecondOrder : public testing::TestWithParam<std::tuple<Size, Setting>> {
  protected:
   static AttentionProblem make() {
     const auto& [size, setting] = GetParam();
-    const auto& [normalisation, layer_norm, mask] = setting;
-    return {size, make_settings(Kernel::dot, normalisation, layer_norm), mask};
+    return {size, setting.settings, setting.mask, setting.arrays};
   }
   const AttentionProblem problem = make();
-  const AttentionPoint at = random_attention_point(problem.whole, 5),
-                       one = random_attention_point(problem.whole, 15),
-                       other = random_attention_point(problem.whole, 25);
+  const AttentionPoint at = random_attention_point(problem.whole, problem.p.layout, 5),
+                       one = random_attention_point(problem.whole, problem.p.layout, 15),
+                       other = random_attention_point(problem.whole, problem.p.layout, 25);
 };
 
 TEST_P(AttentionSecondOrder, linearises_without_changing_a_bit_of_value_and_adjoint) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at, -0.37);
   const AttentionSweep plain = plain_sweep(split, at, -0.37);
   EXPECT_EQ(linearised.value.out, plain.out);
@@ -270,26 +280,27 @@ TEST_P(AttentionSecondOrder, linearises_without_changing_a_bit_of_value_and_adjo
 
 // Sums of up to 139 terms of about 1e-16, and the cancellations of the soft-max's derivatives.
 TEST_P(AttentionSecondOrder, equals_dual_numbers_in_plain_loops) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at);
   for (const AttentionPoint* direction : {&one, &other, &one})
     expect_close(linearised.along(*direction),
-                 reference::attention_along(problem.whole, problem.settings, at, *direction).variation,
-                 problem.size.width, 1e-12, 1e-14);
+                 reference::attention_along(problem.whole, problem.settings, problem.p.layout, at, *direction)
+                     .variation,
+                 problem.p.layout, 1e-12, 1e-14);
 }
 
 // h^6 = 1e-18 times a seventh derivative, which rows of small variance make large, and 1e-15 / h of
 // round-off.
 TEST_P(AttentionSecondOrder, equals_differences_of_value_and_adjoint) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const double h = 1e-3;
   expect_close(LinearisedAttention<double>(split, at).along(one), differences(split, at, one, h),
-               problem.size.width, 1e-9, 1e-11);
+               problem.p.layout, 1e-9, 1e-11);
 }
 
 TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  AttentionParameters p(problem.size.width, 1);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
+  AttentionParameters p = problem.p;
   p.flat = at.weights;
   AttentionPoint state = one;
   std::fill(state.weights.begin(), state.weights.end(), 0.0);
@@ -299,7 +310,7 @@ TEST_P(AttentionSecondOrder, along_a_state_gives_the_plain_tangent) {
 
 // <u', u_bar'> + <theta', theta_bar'> at fixed w is the second derivative of <w, value>.
 TEST_P(AttentionSecondOrder, is_a_symmetric_form_at_a_fixed_vector) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   LinearisedAttention<double> linearised(split, at);
   const auto with_fixed_vector = [](AttentionPoint direction) {
     std::fill(direction.w.begin(), direction.w.end(), 0.0);
@@ -315,29 +326,44 @@ TEST_P(AttentionSecondOrder, is_a_symmetric_form_at_a_fixed_vector) {
 }
 
 TEST_P(AttentionSecondOrder, in_single_precision_differs_by_single_round_off) {
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  SplitAttention<float> single(problem.line, problem.whole, problem.settings);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
+  SplitAttention<float> single(problem.line, problem.whole, problem.settings, problem.arrays);
   expect_close(LinearisedAttention<float>(single, at).along(one),
-               LinearisedAttention<double>(split, at).along(one), problem.size.width, 1e-4, 1e-5);
+               LinearisedAttention<double>(split, at).along(one), problem.p.layout, 1e-4, 1e-5);
 }
 
 // Sizes around vectors, blocks and runs; one channel per head; several chunks of samples, the last smaller.
 INSTANTIATE_TEST_SUITE_P(
     Sizes, AttentionSecondOrder,
     testing::Combine(testing::Values(tiny, odd, wide, vit, runs, Size{13, 2, 6, 6}, Size{49, 23, 32, 2}),
-                     testing::Values(Setting{softmax, true, Mask::none}, Setting{softmax, true, Mask::both},
-                                     Setting{softmax, false, Mask::causal},
-                                     Setting{softmax, false, Mask::weights_and_padding},
-                                     Setting{linear, true, Mask::both},
-                                     Setting{linear, false, Mask::weights_and_padding})));
+                     testing::Values(plain(Kernel::dot, softmax, true, Mask::none),
+                                     plain(Kernel::dot, softmax, true, Mask::both),
+                                     plain(Kernel::dot, softmax, false, Mask::causal),
+                                     plain(Kernel::dot, softmax, false, Mask::weights_and_padding),
+                                     plain(Kernel::dot, linear, true, Mask::both),
+                                     plain(Kernel::dot, linear, false, Mask::weights_and_padding))));
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, AttentionSecondOrder,
+    testing::Combine(testing::Values(odd, wide, vit, runs, long_padded),
+                     testing::Values(plain(Kernel::dot, softmax, true, Mask::causal, 1),
+                                     plain(Kernel::dot, softmax, true, Mask::both, 3),
+                                     plain(Kernel::dot, softmax, false, Mask::weights_and_padding, 2),
+                                     plain(Kernel::dot, softmax, true, Mask::none, 33),
+                                     plain(Kernel::dot, linear, true, Mask::both, 3),
+                                     plain(Kernel::dot, linear, false, Mask::weights_and_padding, 17))));
+
+INSTANTIATE_TEST_SUITE_P(LanguageModels, AttentionSecondOrder,
+                         testing::Combine(testing::ValuesIn(sizes_of_language_models),
+                                          testing::ValuesIn(terms_of_language_models())));
 
 /// All results of one linearisation, with every base the same numbers elsewhere, the result, or the vector.
 enum class Base { apart, result, vector };
 
 std::vector<std::vector<double>> results_over(Base base) {
   const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::both);
-  const AttentionPoint at = random_attention_point(problem.whole, 5),
-                       direction = random_attention_point(problem.whole, 15);
+  const AttentionPoint at = random_attention_point(problem.whole, problem.p.layout, 5),
+                       direction = random_attention_point(problem.whole, problem.p.layout, 15);
   const SlabContext context{&problem.line, odd.samples, odd.width, problem.whole.mask};
   Attention<double> term(context, problem.settings);
   const auto& p = problem.p;
@@ -389,19 +415,20 @@ TEST(AttentionSecondOrderCalls, add_to_a_base_that_may_be_result_or_vector) {
 
 TEST(AttentionSecondOrderCalls, vary_with_alpha_where_alpha_is_zero) {
   const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
-  AttentionPoint at = random_attention_point(problem.whole, 5);
+  AttentionPoint at = random_attention_point(problem.whole, problem.p.layout, 5);
   at.weights.back() = 0;
-  const AttentionPoint direction = random_attention_point(problem.whole, 15);
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
-  expect_close(LinearisedAttention<double>(split, at).along(direction),
-               reference::attention_along(problem.whole, problem.settings, at, direction).variation,
-               odd.width, 1e-12, 1e-14);
+  const AttentionPoint direction = random_attention_point(problem.whole, problem.p.layout, 15);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
+  expect_close(
+      LinearisedAttention<double>(split, at).along(direction),
+      reference::attention_along(problem.whole, problem.settings, problem.p.layout, at, direction).variation,
+      problem.p.layout, 1e-12, 1e-14);
 }
 
 TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
   const AttentionProblem problem(odd, make_settings(Kernel::dot, 0, true), Mask::none);
-  const AttentionPoint at = random_attention_point(problem.whole, 5),
-                       direction = random_attention_point(problem.whole, 15);
+  const AttentionPoint at = random_attention_point(problem.whole, problem.p.layout, 5),
+                       direction = random_attention_point(problem.whole, problem.p.layout, 15);
   const SlabContext context{&problem.line, odd.samples, odd.width, {}};
   Attention<double> term(context, problem.settings);
   const auto weights = problem.p.view<const double>(at.weights.data(), &at.weights.back()),
@@ -427,10 +454,10 @@ TEST(AttentionSecondOrderCalls, use_the_adjoint_of_the_last_vector) {
 
 TEST(AttentionSecondOrderCalls, at_one_state_leave_those_at_another_alone) {
   const AttentionProblem problem({49, 23, 32, 2}, make_settings(Kernel::dot, 0, true), Mask::padding);
-  const AttentionPoint at = random_attention_point(problem.whole, 5),
-                       elsewhere = random_attention_point(problem.whole, 35),
-                       direction = random_attention_point(problem.whole, 15);
-  SplitAttention<double> split(problem.line, problem.whole, problem.settings);
+  const AttentionPoint at = random_attention_point(problem.whole, problem.p.layout, 5),
+                       elsewhere = random_attention_point(problem.whole, problem.p.layout, 35),
+                       direction = random_attention_point(problem.whole, problem.p.layout, 15);
+  SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
   const AttentionSweep alone = LinearisedAttention<double>(split, at).along(direction);
   LinearisedAttention<double> first(split, at), second(split, elsewhere);
   second.along(at);

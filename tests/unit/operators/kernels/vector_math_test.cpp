@@ -99,26 +99,73 @@ TYPED_TEST(VectorMath, gelu_tanh_curvature_is_the_second_derivative) {
   }
 }
 
-TYPED_TEST(VectorMath, gelu_with_curvature_gives_the_same_bits) {
+// The exponential is good to one unit in the last place, and three more roundings follow. Errors of the value are
+// relative to itself, down to where e^x is taken for 0: x e^x is then at most some thousand times the least normal
+// number. Errors of slope and curvature are relative to 1: they have zeros.
+TYPED_TEST(VectorMath, silu_is_x_times_the_logistic_function_with_its_derivatives) {
   using T = TypeParam;
-  const auto check = [&](auto&& gelu, auto&& gelu_curvature) {
+  const std::vector<T> x = this->wide_range();
+  std::vector<T> value = x, slope(x.size()), curvature(x.size());
+  silu_curvature(value.data(), slope.data(), curvature.data(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const long double at = x[i], s = 1 / (1 + expl(-at)), rest = 1 / (1 + expl(at));
+    const long double expected = at * s;
+    ASSERT_LE(fabsl(value[i] - expected),
+              4 * this->eps * fabsl(expected) + 2000 * std::numeric_limits<T>::min())
+        << "x = " << x[i];
+    ASSERT_LE(fabsl(slope[i] - s * (1 + at * rest)), 4 * this->eps) << "x = " << x[i];
+    const long double bent = std::abs(x[i]) > 500 ? 0 : s * rest * (2 + at * (rest - s));
+    ASSERT_LE(fabsl(curvature[i] - bent), 4 * this->eps) << "x = " << x[i];
+  }
+}
+
+TYPED_TEST(VectorMath, silu_of_x_less_that_of_minus_x_is_x) {
+  using T = TypeParam;
+  std::vector<T> x = this->wide_range(), minus(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) minus[i] = -x[i];
+  const std::vector<T> start = x;
+  silu<T>(x.data(), nullptr, x.size());
+  silu<T>(minus.data(), nullptr, x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ASSERT_LE(std::abs(x[i] - minus[i] - start[i]), 4 * this->eps * std::abs(start[i]));
+}
+
+// No overflow on the way: e^-x alone would be infinite below -89 or -710.
+TYPED_TEST(VectorMath, silu_of_huge_numbers_is_the_number_or_zero) {
+  using T = TypeParam;
+  const T huge = std::numeric_limits<T>::max();
+  T x[3] = {huge, -huge, T(-1000)}, slope[3], curvature[3];
+  silu_curvature(x, slope, curvature, 3);
+  EXPECT_EQ(x[0], huge);
+  EXPECT_EQ(x[1], T(0));
+  EXPECT_EQ(x[2], T(0));
+  EXPECT_EQ(slope[0], T(1));
+  EXPECT_EQ(slope[1], T(0));
+  EXPECT_EQ(curvature[0], T(0));
+  EXPECT_EQ(curvature[1], T(0));
+}
+
+TYPED_TEST(VectorMath, an_activation_with_curvature_gives_the_same_bits) {
+  using T = TypeParam;
+  const auto check = [&](auto&& activation, auto&& with_curvature) {
     std::vector<T> with = this->wide_range(), without = with, slope(with.size()), expected = slope,
                    curvature = slope;
-    gelu(without.data(), expected.data(), without.size(), nullptr);
-    gelu_curvature(with.data(), slope.data(), curvature.data(), with.size(), nullptr);
+    activation(without.data(), expected.data(), without.size(), nullptr);
+    with_curvature(with.data(), slope.data(), curvature.data(), with.size(), nullptr);
     EXPECT_EQ(with, without);
     EXPECT_EQ(slope, expected);
   };
   check(gelu_erf<T>, gelu_erf_curvature<T>);
   check(gelu_tanh<T>, gelu_tanh_curvature<T>);
+  check(silu<T>, silu_curvature<T>);
 }
 
-TYPED_TEST(VectorMath, gelu_without_slope_gives_the_same_bits) {
+TYPED_TEST(VectorMath, an_activation_without_slope_gives_the_same_bits) {
   using T = TypeParam;
-  for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
+  for (const auto activation : {gelu_erf<T>, gelu_tanh<T>, silu<T>}) {
     std::vector<T> with = this->wide_range(), without = with, slope(with.size());
-    gelu(with.data(), slope.data(), with.size(), nullptr);
-    gelu(without.data(), nullptr, without.size(), nullptr);
+    activation(with.data(), slope.data(), with.size(), nullptr);
+    activation(without.data(), nullptr, without.size(), nullptr);
     EXPECT_EQ(with, without);
   }
 }
@@ -149,7 +196,7 @@ TYPED_TEST(VectorMath, gelu_is_straight_at_huge_numbers) {
 }
 
 // What a bias adds is rounded once, before the function.
-TYPED_TEST(VectorMath, gelu_with_bias_is_that_of_the_sum) {
+TYPED_TEST(VectorMath, an_activation_with_bias_is_that_of_the_sum) {
   using T = TypeParam;
   const std::vector<T> x = this->wide_range();
   std::vector<T> bias(x.size()), sum(x.size());
@@ -157,18 +204,19 @@ TYPED_TEST(VectorMath, gelu_with_bias_is_that_of_the_sum) {
     bias[i] = std::sin(static_cast<T>(i));
     sum[i] = x[i] + bias[i];
   }
-  const auto check = [&](auto&& gelu, auto&& gelu_curvature) {
+  const auto check = [&](auto&& activation, auto&& with_curvature) {
     std::vector<T> expected = sum, expected_slope(x.size()), value = x, slope(x.size()), curvature(x.size());
-    gelu(expected.data(), expected_slope.data(), x.size(), nullptr);
-    gelu(value.data(), slope.data(), x.size(), bias.data());
+    activation(expected.data(), expected_slope.data(), x.size(), nullptr);
+    activation(value.data(), slope.data(), x.size(), bias.data());
     EXPECT_EQ(value, expected);
     EXPECT_EQ(slope, expected_slope);
     value = x;
-    gelu_curvature(value.data(), slope.data(), curvature.data(), x.size(), bias.data());
+    with_curvature(value.data(), slope.data(), curvature.data(), x.size(), bias.data());
     EXPECT_EQ(value, expected);
   };
   check(gelu_erf<T>, gelu_erf_curvature<T>);
   check(gelu_tanh<T>, gelu_tanh_curvature<T>);
+  check(silu<T>, silu_curvature<T>);
 }
 
 // One unit in the last place: half of one for the sum that ends the polynomial, less than half for what
@@ -211,9 +259,9 @@ TYPED_TEST(VectorMath, exp_shifted_of_a_masked_logit_is_exactly_zero) {
 TYPED_TEST(VectorMath, a_nan_stays_one) {
   using T = TypeParam;
   const T nan = std::numeric_limits<T>::quiet_NaN();
-  for (const auto gelu : {gelu_erf<T>, gelu_tanh<T>}) {
+  for (const auto activation : {gelu_erf<T>, gelu_tanh<T>, silu<T>}) {
     T x[2] = {nan, T(1)}, slope[2];
-    gelu(x, slope, 2, nullptr);
+    activation(x, slope, 2, nullptr);
     EXPECT_TRUE(std::isnan(x[0]) && std::isnan(slope[0]));
     EXPECT_FALSE(std::isnan(x[1]) || std::isnan(slope[1]));
   }
@@ -243,12 +291,16 @@ TYPED_TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   };
   check(gelu_erf<T>);
   check(gelu_tanh<T>);
+  check(silu<T>);
   check(shifted_by_3);
   check([&](T* x, T* curvature, std::size_t count, const T*) {
     gelu_erf_curvature(x, slopes.data(), curvature, count);
   });
   check([&](T* x, T* curvature, std::size_t count, const T*) {
     gelu_tanh_curvature(x, slopes.data(), curvature, count);
+  });
+  check([&](T* x, T* curvature, std::size_t count, const T*) {
+    silu_curvature(x, slopes.data(), curvature, count);
   });
 }
 
@@ -260,6 +312,8 @@ TYPED_TEST(VectorMath, nothing_beyond_the_count_is_touched) {
     gelu_tanh(x.data(), slope.data(), count);
     gelu_erf_curvature(x.data(), slope.data(), curvature.data(), count);
     gelu_tanh_curvature(x.data(), slope.data(), curvature.data(), count);
+    silu(x.data(), slope.data(), count);
+    silu_curvature(x.data(), slope.data(), curvature.data(), count);
     exp_shifted(x.data(), count, T(0));
     EXPECT_EQ(x[count], T(0.5));
     EXPECT_EQ(slope[count], T(9));
