@@ -106,12 +106,36 @@ void TokenDiffusionTerm::add_diagonal(CellRange cells, double scale, const Colum
 namespace {
 
 constexpr std::string_view laplacian_text = "Lap: Laplacian over tokens";
-constexpr std::string_view reaction_text = "R: feed-forward network";
 
-std::string_view attention_text(const ModelSpec& spec) {
-  return spec.attention.normalisation == Normalisation::linear
-             ? "A: self-attention over the tokens, linear (no soft-max)"
-             : "A: self-attention over the tokens";
+std::string reaction_text(const ModelSpec& spec) {
+  return std::string("R: feed-forward network") + (spec.gated ? ", gated" : "");
+}
+
+/// How far tokens hear through the windows of all cells: "" without windows.
+std::string window_text(const ModelSpec& spec, const DepthCells& depth) {
+  int windows = 0;
+  long reach = 0;  // of all cells together: how far a token depends on others at the inflow
+  for (int cell = 1; cell <= depth.cells; ++cell) {
+    const int window = spec.window(depth.entry(cell).layer);
+    if (window == 0) continue;
+    ++windows;
+    reach += spec.causal ? window - 1 : window;
+  }
+  if (windows == 0) return "";
+  const auto cells = std::to_string(windows) + " of " + std::to_string(depth.cells) + " depth cells";
+  return ", within windows in " + cells +
+         (windows < depth.cells ? ""
+                                : ", through which a token hears " + std::to_string(reach) + " tokens away");
+}
+
+std::string attention_text(const ModelSpec& spec, const DepthCells& depth) {
+  std::string text = "A: self-attention over the tokens";
+  if (spec.attention.normalisation == Normalisation::linear) text += ", linear (no soft-max)";
+  if (spec.attention.rotary.layout != RotaryLayout::none) text += ", rotary positions";
+  if (spec.attention.key_groups() < spec.attention.heads)
+    text += ", " + std::to_string(spec.attention.heads) + " heads on " +
+            std::to_string(spec.attention.key_groups()) + " groups of keys";
+  return text + window_text(spec, depth);
 }
 
 /// "kappa = 0.1", or "kappa = 0.1 .. 0.3".
@@ -127,11 +151,11 @@ std::string kappa_text(const EquationCoefficients& of) {
 
 /// The text on the normalisation of the input of attention and reaction (pre) or of the state after each
 /// sub-layer; "" without one.
-std::string_view normalisation_text(Norm norm) {
-  switch (norm) {
+std::string_view normalisation_text(const ModelSpec& spec) {
+  switch (spec.norm) {
     case Norm::pre:
     case Norm::post:
-      return "N: LayerNorm over channels";
+      return spec.norm_map == NormMap::rms ? "N: RMSNorm over channels" : "N: LayerNorm over channels";
     case Norm::sphere:
       return "P: projection to the unit sphere";
     case Norm::none:
@@ -192,7 +216,7 @@ TermText field_text(const ModelSpec& spec, const std::string& factor, const std:
   TermText text{sphere ? "P_i " + part : part, {value_text(factor, value)}};
   text.definitions.emplace_back(meaning);
   if (sphere) text.definitions.emplace_back("P_i: projection to the tangent space of the sphere at u_i");
-  if (spec.norm == Norm::pre) text.definitions.emplace_back(normalisation_text(spec.norm));
+  if (spec.norm == Norm::pre) text.definitions.emplace_back(normalisation_text(spec));
   return text;
 }
 
@@ -212,8 +236,9 @@ TermText LayerTerm::text() const {
   }
   text.values.push_back(value_text("alpha", of.alpha));
   text.values.push_back(value_text("rho", of.rho));
-  for (const auto line : {attention_text(spec), reaction_text}) text.definitions.emplace_back(line);
-  const auto normalisation = normalisation_text(spec.norm);
+  text.definitions.push_back(attention_text(spec, depth_));
+  text.definitions.push_back(reaction_text(spec));
+  const auto normalisation = normalisation_text(spec);
   if (!normalisation.empty()) text.definitions.emplace_back(normalisation);
   return text;
 }
@@ -225,11 +250,12 @@ TermText TokenDiffusionTerm::text() const {
 }
 
 TermText AttentionTerm::text() const {
-  return field_text(model_.spec(), "alpha", "A", model_.coefficients().alpha, attention_text(model_.spec()));
+  return field_text(model_.spec(), "alpha", "A", model_.coefficients().alpha,
+                    attention_text(model_.spec(), depth_));
 }
 
 TermText ReactionTerm::text() const {
-  return field_text(model_.spec(), "rho", "R", model_.coefficients().rho, reaction_text);
+  return field_text(model_.spec(), "rho", "R", model_.coefficients().rho, reaction_text(model_.spec()));
 }
 
 namespace {

@@ -61,9 +61,9 @@ class FieldTerm : public Term {
       : model_(model), depth_(depth), part_(part) {}
   DepthPoint point(int cell) const { return depth_.exit(cell); }
   DepthModel& model_;
+  DepthCells depth_;
 
  private:
-  DepthCells depth_;
   FieldTermKind part_;
 };
 

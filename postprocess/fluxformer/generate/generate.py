@@ -110,8 +110,10 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
     def mean(model: str, name: str) -> str:
         return number(float(np.nanmean(comparison.numbers(model, name))))
 
-    columns = {"perplexity of continuations": "perplexity", "of prompts": "prompt_perplexity", "token marches a text": "token_marches", "seconds": "seconds"}
-    return comparison.table({heading: lambda model, name=name: mean(model, name) for heading, name in columns.items()})
+    return comparison.table({"perplexity of continuations": lambda model: mean(model, "perplexity"),
+                             "of prompts": lambda model: mean(model, "prompt_perplexity"),
+                             "token marches a text": lambda model: mean(model, "token_marches"),
+                             "seconds": lambda model: mean(model, "seconds")})
 
 
 SECTIONS = (Section(21, "texts", "Texts that models continue", "generate", draw, table),)

@@ -130,7 +130,7 @@ struct AttentionChunk : AttentionForward<T> {
   Index width, heads, groups, tokens, ld;
   Index query_width, key_width;  ///< channels of all heads, and of all groups
   TokenRing<T> ring;
-  Reach reach;  ///< that of the current call
+  Reach reach;                   ///< that of the current call
   KeptLayer<T>* kept = nullptr;  ///< keys of the tokens in front of the slab; null: none
 
   LinearMap<T> w_o;
@@ -237,7 +237,7 @@ struct AttentionChunk : AttentionForward<T> {
                                  .fresh = false};
         const T* const b = kept->keys(first_ + s) + group_of(h) * dh;
         const T* const beta = settings.kernel == Kernel::l2 ? kept->beta(first_ + s, h) : kept_beta_.data();
-        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data()},
+        f(QueryBlock<T>{q.data() + at.lane, ld, tokens, my_index_.data(), reach},
           KeyValueBlock<T>{b, b + key_width, kept->per_token(), beta, std::ssize(kept->index()),
                            kept->index().data()},
           at);

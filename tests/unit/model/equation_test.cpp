@@ -13,6 +13,7 @@ namespace fluxformer {
 namespace {
 
 using namespace test;
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -86,6 +87,25 @@ TEST(Equation, says_that_attention_is_linear) {
     spec.model.attention.normalisation = Normalisation::linear;
     EXPECT_THAT(Problem(MPI_COMM_WORLD, spec).equation->text({}),
                 HasSubstr("tokens, linear (no soft-max)\n"));
+  }
+}
+
+TEST(Equation, says_how_far_windows_reach_and_what_else_is_special) {
+  for (const auto scheme : {DepthScheme::shift, DepthScheme::upwind}) {
+    auto spec = equation_spec_of(scheme);
+    spec.kappa = 0;
+    spec.model = small_language_model(spec.model.layers);
+    spec.mask = {.length = {}, .causal = true, .weight = {}};
+    const auto text = [&] { return Problem(MPI_COMM_WORLD, spec).equation->text({}); };
+    EXPECT_THAT(text(),
+                AllOf(HasSubstr("tokens, rotary positions, 4 heads on 2 groups of keys, within windows in "),
+                      HasSubstr(" depth cells\n"), HasSubstr("N: RMSNorm over channels\n"),
+                      HasSubstr("R: feed-forward network, gated")));
+    // A token hears W - 1 tokens away in each cell.
+    spec.model.windows.assign(spec.model.layers, 4);
+    const auto cells = std::to_string(spec.mesh.cells), far = std::to_string(3 * spec.mesh.cells);
+    EXPECT_THAT(text(), HasSubstr("windows in " + cells + " of " + cells +
+                                  " depth cells, through which a token hears " + far + " tokens away\n"));
   }
 }
 

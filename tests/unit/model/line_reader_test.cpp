@@ -114,8 +114,17 @@ INSTANTIATE_TEST_SUITE_P(
                            m.rotary.theta = {0.9, 0.1};
                            m.rotary.table = {0, 1, 0};
                          }},
+                    Case{"windows_l2",
+                         [](ModelSpec& m) {
+                           m.windows = {4, 2, 4};
+                           m.attention.kernel = Kernel::l2;
+                         }},
                     Case{"l2", [](ModelSpec& m) { m.attention.kernel = Kernel::l2; }},
                     Case{"linear", [](ModelSpec& m) { m.attention.normalisation = Normalisation::linear; }},
+                    Case{"windows",
+                         [](ModelSpec& m) {
+                           m.windows = {3, 0, 2};
+                         }},
                     Case{"parallel", [](ModelSpec& m) { m.order = SubLayerOrder::parallel; }},
                     Case{"macaron_midpoint",
                          [](ModelSpec& m) {

@@ -80,7 +80,8 @@ TEST(AttentionWindow, lets_no_token_outside_change_a_bit) {
       const auto problem = windowed(runs, causal ? Mask::causal : Mask::none, w);
       SplitAttention<double> split(problem.line, problem.whole, problem.settings, problem.arrays);
       const std::size_t row = problem.u.size() / static_cast<std::size_t>(runs.tokens);
-      const auto before = split.rhs(problem.p, problem.u), tangent = split.tangent(problem.p, problem.u, problem.v);
+      const auto before = split.rhs(problem.p, problem.u),
+                 tangent = split.tangent(problem.p, problem.u, problem.v);
       for (const int x : {0, 31, 32, 100, 138}) {
         auto u = problem.u, v = problem.v;
         auto w_at_x = problem.w;
@@ -89,7 +90,8 @@ TEST(AttentionWindow, lets_no_token_outside_change_a_bit) {
           if (!problem.whole.sees(0, x, y, w)) u[i] = 40 * std::sin(static_cast<double>(i)), v[i] = -3;
           if (y != x) w_at_x[i] = 0;
         }
-        const auto first = static_cast<std::ptrdiff_t>(x * static_cast<int>(row)), count = static_cast<std::ptrdiff_t>(row);
+        const auto first = static_cast<std::ptrdiff_t>(x * static_cast<int>(row)),
+                   count = static_cast<std::ptrdiff_t>(row);
         const auto row_of_x = [&](const std::vector<double>& all) {
           return std::vector<double>(all.begin() + first, all.begin() + first + count);
         };
@@ -134,15 +136,16 @@ TEST(AttentionWindow, leaves_rows_that_see_no_token_zero_in_every_derivative) {
               const std::size_t i = static_cast<std::size_t>(x * size.samples + s) * d + c;
               EXPECT_DOUBLE_EQ(linearised.value.out[i], alpha * at.weights[b_o + c]);
               // Two products below 1, which may cancel.
-              EXPECT_NEAR(product.out[i],
-                          alpha * along.weights[b_o + c] + alpha_dot * at.weights[b_o + c], 1e-15);
+              EXPECT_NEAR(product.out[i], alpha * along.weights[b_o + c] + alpha_dot * at.weights[b_o + c],
+                          1e-15);
               EXPECT_EQ(linearised.value.u_bar[i], 0);
               EXPECT_EQ(product.u_bar[i], 0);
             }
             for (int h = 0; h < size.heads; ++h)
               for (int y = 0; y < size.tokens; ++y)
-                EXPECT_EQ(k[static_cast<std::size_t>(((s * size.heads + h) * size.tokens + x) * size.tokens + y)],
-                          0);
+                EXPECT_EQ(
+                    k[static_cast<std::size_t>(((s * size.heads + h) * size.tokens + x) * size.tokens + y)],
+                    0);
           }
         EXPECT_GT(seen, 0);
       }
