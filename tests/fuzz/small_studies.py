@@ -17,6 +17,8 @@ HEADS = ("--paths.examples=24", "--paths.test_examples=40", "--paths.widths=10",
 NETWORK = (*TASK, "--paths.width=6", "--paths.heads=3", "--paths.key=4", "--paths.steps=20", "--paths.batch=12",
            "--paths.judge_every=5", "--paths.judged_examples=40", "--paths.rate=0.003")
 MARKOV = ("--paths.examples=20", "--paths.test_examples=30", "--paths.seeds=1,2", "--paths.temperatures=0.01,0.1")
+WORDS = ("--data.set=topics", "--data.length=24", "--train.objective=causal", "--attention.causal=true", "--train.epochs=1", "--train.samples=40",
+         "--train.test_samples=20", "--train.batch=8", "--model.width=8", "--model.ffn=8", "--attention.heads=2", "--mesh.layers=2")
 EMPTY = "empty.ini"  # job scripts ask for a deck
 # Words of the command line.
 STUDIES = {
@@ -31,6 +33,8 @@ STUDIES = {
     "ablation": ("ablation", "ablation.ini", "--ablation.models=pde", "--ablation.residual=on", "--ablation.norm=none,pre", "--ablation.seeds=1,2"),
     "identifiability": ("identifiability", EMPTY, *COMPARED, "--identifiability.fit=10", "--identifiability.maps=linear", "--identifiability.attributed=2",
                         "--identifiability.lengths=4"),
+    "generate": ("generate", EMPTY, "--model.file=models/words.h5", "--data.set=topics", "--data.length=16", "--generate.tokens=4",
+                 "--generate.prompts=12", "--generate.batch=2"),
     "hessian_spectrum": ("hessian_spectrum", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
                           "--hessian.eigenvalues=1"),
     "hessian_blocks": ("hessian_blocks", EMPTY, *LAYERS),
@@ -67,5 +71,6 @@ def make_models(folder):
         same = (f"--run.seed={seed}", "--output.snapshots=1")
         maker.train(*same, f"--model.seed={seed}", f"--output.file=transformer_{seed}.h5")
         maker.train(*same, *PDE, f"--model.seed={seed + 10}", f"--output.file=independent_{seed}.h5")
-    end = maker.run_program("paths_train", *NETWORK, "--quiet", "--output.file=network.h5")
-    maker.assertEqual(end.code, 0, end)
+    for words in (("paths_train", *NETWORK, "--output.file=network.h5"), ("train", *WORDS, "--output.file=words.h5")):
+        end = maker.run_program(*words, "--quiet")
+        maker.assertEqual(end.code, 0, end)
