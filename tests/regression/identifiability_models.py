@@ -132,7 +132,7 @@ class Marched(Model):
         rows, attention, pre, lengths = [u], [], self.attributes["norm"] == "pre", np.full(len(u), u.shape[1])
         for cell in range(self.cells):
             u, place = rows[-1], f"cells/{cell}/"
-            mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths)
+            mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths, 1 + cell * self.layers // self.cells)
             if self.arrays.get(place + "kappa", np.zeros(1)).any():
                 mixed = mixed + self.arrays[place + "kappa"] * self.diffused(u)
             u = u + self.step * mixed if pre else self.norm(u + mixed, place + "norm1_")

@@ -73,9 +73,9 @@ class Model:
             u = u + self.arrays["embedding/position"][:u.shape[1]]
         return self.norm(u, "embedding/norm_") if "embedding/norm_gain" in self.arrays else u
 
-    def attention(self, number, x, lengths):
-        """(output, attention [sample, head, query, key])"""
-        place, (samples, tokens, _) = f"layers/{number}/", x.shape
+    def attention(self, x, place, lengths, number):
+        """(output, attention [sample, head, query, key]) of the arrays in `place`, with the angles and the window of layer `number`."""
+        samples, tokens, _ = x.shape
         heads = int(self.attributes["heads"])
         groups = int(self.attributes.get("groups", heads))
         q, k, v = (self.linear(x, place, "_" + name).reshape(samples, tokens, count, -1).swapaxes(1, 2)
@@ -98,7 +98,7 @@ class Model:
         """(the states behind layer `number` = 1, 2, ... with the states u in front of it, attention)"""
         place, pre = f"layers/{number}/", self.attributes["norm"] == "pre"
         first = pre and not (number == 1 and self.attributes.get("first_norm", "on") == "off")
-        mixed, shares = self.attention(number, self.norm(u, place + "norm1_") if first else u, lengths)
+        mixed, shares = self.attention(self.norm(u, place + "norm1_") if first else u, place, lengths, number)
         if self.attributes["order"] == "parallel":
             return u + mixed + self.reaction(self.norm(u, place + "norm2_"), place), shares
         u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
