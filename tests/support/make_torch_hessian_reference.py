@@ -30,14 +30,11 @@ import make_torch_training_reference as training  # noqa: E402 (the folder is pu
 SCHEMA_VERSION = 1
 
 
-def products(model, x, padding, loss_of, direction):
+def products(parameters, logits, loss_of, direction):
     """loss, gradient, H v and H_o v = J^T L J v as lists over the parameters."""
-    parameters = list(model.parameters())
-
     def against(outputs, inputs, vectors, **more):
         return torch.autograd.grad(outputs, inputs, vectors, allow_unused=True, **more)
 
-    logits = model(x, padding)
     loss = loss_of(logits)
     gradient = against(loss, parameters, None, create_graph=True)
     hessian = against(gradient, parameters, direction, retain_graph=True)
@@ -63,7 +60,7 @@ def example(case, random):
     labels = torch.from_numpy(random.randint(0, training.CLASSES, len(training.LENGTHS)))
     padding = torch.arange(training.TOKENS)[None, :] >= torch.tensor(training.LENGTHS)[:, None]
     direction = [torch.from_numpy(random.standard_normal(tuple(p.shape))) for p in model.parameters()]
-    results = products(model, torch.from_numpy(x), padding, training.make_loss(case, labels), direction)
+    results = products(list(model.parameters()), model(torch.from_numpy(x), padding), training.make_loss(case, labels), direction)
     loss, lists = results[0], [list(model.parameters()), results[1], direction, *results[2:]]
     by_array = [dict(zip(model.parameters(), one)) for one in lists]
     states = [training.arrays(model, lambda p, values=values: values[p]) for values in by_array]

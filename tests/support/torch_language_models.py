@@ -1,8 +1,8 @@
 """Llama, Mistral, Qwen, GPT-NeoX, GPT-J and ModernBERT by the book in plain PyTorch, float64: functions of config.json and of the tensors of a
 checkpoint under their published names.
 
-Only make_language_models_reference.py uses them. `outputs` gives a dictionary as in torch_models.py. Angles are computed as published, but not
-in single precision.
+Only make_language_models_reference.py and make_language_gradients_reference.py use them. `outputs` gives a dictionary as in torch_models.py.
+Angles are computed as published, but not in single precision.
 """
 
 import math
@@ -109,8 +109,10 @@ def attend(q, k, v, hidden):
     """(mixed values, side by side, attention); True in `hidden` hides a key. A query that sees nothing mixes nothing."""
     copies = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(copies, dim=1), v.repeat_interleave(copies, dim=1)
-    scores = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
-    attention = torch.softmax(scores, dim=-1).nan_to_num(0)
+    # Rows that see nothing are cut out in front of the soft-max: behind it, their derivatives would not be numbers.
+    nothing = hidden.all(-1, keepdim=True)
+    scores = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).masked_fill(hidden & ~nothing, -math.inf)
+    attention = torch.softmax(scores, dim=-1).masked_fill(nothing, 0)
     return (attention @ v).transpose(1, 2).flatten(2), attention
 
 
@@ -247,7 +249,7 @@ def modernbert(config, tensors, ids, lengths):
         place = f"model.layers.{number}."
         sees_all, base = kind_and_base(config, number)
         seen = hidden_keys(ids.shape[1], lengths, causal=False, window=None if sees_all else config["local_attention"] // 2)
-        x = u if number == 0 else tensors.layer_norm(u, f"{place}attn_norm", eps)
+        x = tensors.layer_norm(u, f"{place}attn_norm", eps) if tensors.get(f"{place}attn_norm.weight") is not None else u
         q, k, v = tensors.linear(x, f"{place}attn.Wqkv").unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
         frequencies = inverse_frequencies(base, width // heads)
         mixed, weights = attend(turn(q, frequencies), turn(k, frequencies), v, seen)
