@@ -16,6 +16,37 @@ std::string layer(int l) {
   return std::string(layers_group) + "/" + std::to_string(l);
 }
 
+namespace {
+
+void describe_layers(io::Description& description) {
+  description.variables(
+      "/model/layers/<l>",
+      {{"W_Q", {"H c", "d"}, "", "query weights of H heads of c channels; l counts layers (or knots) from 1"},
+       {"b_Q", {"H c"}, "", "query bias"},
+       {"W_K", {"G c", "d"}, "", "key weights of G groups"},
+       {"b_K", {"G c"}, "", "key bias"},
+       {"W_V", {"G c", "d"}, "", "value weights"},
+       {"b_V", {"G c"}, "", "value bias"},
+       {"W_O", {"d", "H c"}, "", "output weights"},
+       {"b_O", {"d"}, "", "output bias"},
+       {"q_gain", {"c"}, "", "gain of the RMSNorm of each head's queries"},
+       {"k_gain", {"c"}, "", "gain of the RMSNorm of each head's keys"},
+       {"W_G", {"ffn", "d"}, "", "feed-forward weights, gate"},
+       {"b_G", {"ffn"}, "", "feed-forward bias, gate"},
+       {"W_1", {"ffn", "d"}, "", "feed-forward weights, first"},
+       {"b_1", {"ffn"}, "", "feed-forward bias, first"},
+       {"W_2", {"d", "ffn"}, "", "feed-forward weights, second"},
+       {"b_2", {"d"}, "", "feed-forward bias, second"},
+       {"norm1_gain", {"d"}, "", "gain of the norm of attention"},
+       {"norm1_bias", {"d"}, "", "bias of the norm of attention"},
+       {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
+       {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
+       {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
+       {kappa, {"1 or d"}, "", "token diffusion"}});
+}
+
+}  // namespace
+
 void describe(io::Description& description) {
   description.attributes(group, {kind,
                                  weights,
@@ -64,30 +95,7 @@ void describe(io::Description& description) {
                           "1",
                           "angle per token by which rotary positions turn each pair of channels"},
                          {"table", {"S"}, "", "the row of theta of each layer, counted from 0"}});
-  description.variables(
-      "/model/layers/<l>",
-      {{"W_Q", {"H c", "d"}, "", "query weights of H heads of c channels; l counts layers (or knots) from 1"},
-       {"b_Q", {"H c"}, "", "query bias"},
-       {"W_K", {"G c", "d"}, "", "key weights of G groups"},
-       {"b_K", {"G c"}, "", "key bias"},
-       {"W_V", {"G c", "d"}, "", "value weights"},
-       {"b_V", {"G c"}, "", "value bias"},
-       {"W_O", {"d", "H c"}, "", "output weights"},
-       {"b_O", {"d"}, "", "output bias"},
-       {"q_gain", {"c"}, "", "gain of the RMSNorm of each head's queries"},
-       {"k_gain", {"c"}, "", "gain of the RMSNorm of each head's keys"},
-       {"W_G", {"ffn", "d"}, "", "feed-forward weights, gate"},
-       {"b_G", {"ffn"}, "", "feed-forward bias, gate"},
-       {"W_1", {"ffn", "d"}, "", "feed-forward weights, first"},
-       {"b_1", {"ffn"}, "", "feed-forward bias, first"},
-       {"W_2", {"d", "ffn"}, "", "feed-forward weights, second"},
-       {"b_2", {"d"}, "", "feed-forward bias, second"},
-       {"norm1_gain", {"d"}, "", "gain of the norm of attention"},
-       {"norm1_bias", {"d"}, "", "bias of the norm of attention"},
-       {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
-       {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
-       {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
-       {kappa, {"1 or d"}, "", "token diffusion"}});
+  describe_layers(description);
   description.variables(
       "/model/embedding",
       {{"W", {"d", "inputs"}, "", "embedding weights"},
