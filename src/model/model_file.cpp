@@ -18,36 +18,7 @@ std::string layer(int l) {
 
 namespace {
 
-void describe_layers(io::Description& description) {
-  description.variables(
-      "/model/layers/<l>",
-      {{"W_Q", {"H c", "d"}, "", "query weights of H heads of c channels; l counts layers (or knots) from 1"},
-       {"b_Q", {"H c"}, "", "query bias"},
-       {"W_K", {"G c", "d"}, "", "key weights of G groups"},
-       {"b_K", {"G c"}, "", "key bias"},
-       {"W_V", {"G c", "d"}, "", "value weights"},
-       {"b_V", {"G c"}, "", "value bias"},
-       {"W_O", {"d", "H c"}, "", "output weights"},
-       {"b_O", {"d"}, "", "output bias"},
-       {"q_gain", {"c"}, "", "gain of the RMSNorm of each head's queries"},
-       {"k_gain", {"c"}, "", "gain of the RMSNorm of each head's keys"},
-       {"W_G", {"ffn", "d"}, "", "feed-forward weights, gate"},
-       {"b_G", {"ffn"}, "", "feed-forward bias, gate"},
-       {"W_1", {"ffn", "d"}, "", "feed-forward weights, first"},
-       {"b_1", {"ffn"}, "", "feed-forward bias, first"},
-       {"W_2", {"d", "ffn"}, "", "feed-forward weights, second"},
-       {"b_2", {"d"}, "", "feed-forward bias, second"},
-       {"norm1_gain", {"d"}, "", "gain of the norm of attention"},
-       {"norm1_bias", {"d"}, "", "bias of the norm of attention"},
-       {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
-       {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
-       {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
-       {kappa, {"1 or d"}, "", "token diffusion"}});
-}
-
-}  // namespace
-
-void describe(io::Description& description) {
+void describe_attributes(io::Description& description) {
   description.attributes(group, {kind,
                                  weights,
                                  layers,
@@ -81,6 +52,39 @@ void describe(io::Description& description) {
                                  pad_word,
                                  head_activation,
                                  word_head_activation});
+}
+
+void describe_layers(io::Description& description) {
+  description.variables(
+      "/model/layers/<l>",
+      {{"W_Q", {"H c", "d"}, "", "query weights of H heads of c channels; l counts layers (or knots) from 1"},
+       {"b_Q", {"H c"}, "", "query bias"},
+       {"W_K", {"G c", "d"}, "", "key weights of G groups"},
+       {"b_K", {"G c"}, "", "key bias"},
+       {"W_V", {"G c", "d"}, "", "value weights"},
+       {"b_V", {"G c"}, "", "value bias"},
+       {"W_O", {"d", "H c"}, "", "output weights"},
+       {"b_O", {"d"}, "", "output bias"},
+       {"q_gain", {"c"}, "", "gain of the RMSNorm of each head's queries"},
+       {"k_gain", {"c"}, "", "gain of the RMSNorm of each head's keys"},
+       {"W_G", {"ffn", "d"}, "", "feed-forward weights, gate"},
+       {"b_G", {"ffn"}, "", "feed-forward bias, gate"},
+       {"W_1", {"ffn", "d"}, "", "feed-forward weights, first"},
+       {"b_1", {"ffn"}, "", "feed-forward bias, first"},
+       {"W_2", {"d", "ffn"}, "", "feed-forward weights, second"},
+       {"b_2", {"d"}, "", "feed-forward bias, second"},
+       {"norm1_gain", {"d"}, "", "gain of the norm of attention"},
+       {"norm1_bias", {"d"}, "", "bias of the norm of attention"},
+       {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
+       {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
+       {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
+       {kappa, {"1 or d"}, "", "token diffusion"}});
+}
+
+}  // namespace
+
+void describe(io::Description& description) {
+  describe_attributes(description);
   description.variables(
       group,
       {{"edges", {"M + 1"}, "layers", "edges of the depth cells of the training; missing: equal cells"},
