@@ -87,6 +87,7 @@ template <class T>
 struct AttentionAdjointWork : AttentionAdjoint<T> {
   std::vector<T> k, q_block, g, none, seed, product, sums;
 
+  /// Memory held, in bytes.
   std::size_t bytes() const {
     return AttentionAdjoint<T>::bytes() + bytes_of(k, q_block, g, none, seed, product, sums);
   }
@@ -107,6 +108,7 @@ template <class T>
 struct AttentionTangentWork : AttentionTangent<T> {
   std::vector<T> k, q_block, half_norm, f, g, travelling;
 
+  /// Memory held, in bytes.
   std::size_t bytes() const {
     return AttentionTangent<T>::bytes() + bytes_of(k, q_block, half_norm, f, g, travelling);
   }

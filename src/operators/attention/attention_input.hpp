@@ -53,6 +53,7 @@ class AttentionInput {
                   Point at, const AttentionTangent<T>& dot, const AttentionAdjoint<T>& bar,
                   AttentionAdjointWork<T>& bar_dot, Sum u_bar_dot, const AttentionWeights<double>& to);
 
+  /// Memory held, in bytes.
   std::size_t bytes() const;
 
  private:

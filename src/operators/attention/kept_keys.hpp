@@ -41,6 +41,7 @@ class KeptLayer {
   void add_beta(Index sample, Index head, Index count, const T* from) {
     add(beta_.data() + (sample * betas_ + head) * room_, 1, count, from);
   }
+  /// Adds the global indices of these tokens, and drops those of the first ones that have no room.
   void add_index(const std::vector<int>& tokens) {
     const Index stay = staying(std::ssize(tokens)), fresh = std::min(room_, std::ssize(tokens));
     index_.erase(index_.begin(), index_.end() - stay);
