@@ -364,18 +364,20 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   const auto has = [&](const char* group, const char* name) { return archive.has(names::in(group, name)); };
   const auto transform = [&](const char* group, HeadTransform& to) {
     to.present = has(group, "transform_W");
-    to.bias = has(group, "transform_b");
+    to.bias = !to.present || has(group, "transform_b");
     to.norm = has(group, "norm_gain");
   };
   spec.class_tokens = class_tokens_in(archive);
   spec.embedding_norm = has(model_file::embedding, "norm_gain");
   spec.final_norm = spec.norm == Norm::pre && has(model_file::final_norm, "gain");
+  // A head that is not there yet will have biases.
   spec.classes = extent(archive, model_file::head_W, 0);
+  spec.head_bias = spec.classes == 0 || has(model_file::head, "b");
   transform(model_file::head, spec.head_transform);
-  spec.head_bias = has(model_file::head, "b");
   spec.word_head.bias = has(model_file::word_head, "b");
   spec.word_head.own_matrix = has(model_file::word_head, "W");
   spec.word_head.present = spec.word_head.bias || spec.word_head.own_matrix || words_by_table_in(archive);
+  spec.word_head.bias = spec.word_head.bias || !spec.word_head.present;
   transform(model_file::word_head, spec.word_head.transform);
   try {
     spec.validate();

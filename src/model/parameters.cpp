@@ -117,7 +117,6 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   };
   if (spec.embedding_norm) norm("embedding", "norm_");
   // One block per knot, all of the same layout.
-  first_block_ = layers_begin_ = size_;
   const auto arrays = arrays_of_layer(spec);
   Index norm_of_attention = 0;
   for (const auto& [name, shape] : arrays) {
@@ -125,15 +124,17 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
     block_size_ += static_cast<Index>(numbers_in(shape));
     if (name == "norm1_gain" || name == "norm1_bias") norm_of_attention = block_size_;
   }
+  if (spec.first_norm || share_.first_knot > 0) norm_of_attention = 0;
+  // A first layer without norm overlaps what is in front of it; a share with nothing there has room that belongs
+  // to no array.
+  layers_begin_ = size_ = std::max(size_, norm_of_attention);
+  first_block_ = layers_begin_ - norm_of_attention;
   for (int knot = 1; knot <= spec.knots; ++knot) {
     held = knot - 1 >= share_.first_knot && knot - 1 <= share_.last_knot;
     const bool no_norm = knot == 1 && !spec.first_norm;
-    if (no_norm && held) first_block_ -= norm_of_attention;
     for (const auto& [name, shape] : arrays)
       if (!no_norm || !name.starts_with("norm1_")) add("layers/" + std::to_string(knot), name, shape);
   }
-  if (first_block_ < 0)
-    throw std::logic_error("a share with a first layer without norm needs the embedding in front of it");
   held = share.head;
   if (spec.has_final_norm()) norm("final_norm", "");
   const auto transform = [&](const std::string& group, const HeadTransform& which) {
