@@ -342,9 +342,6 @@ Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
 
 void require_length(const ModelSpec& spec, int tokens, const std::string& what, const std::string& where,
                     MPI_Comm comm) {
-  if (spec.tokens > 0 && tokens > spec.tokens)
-    throw BadInput(what + ": lines of " + std::to_string(tokens) + " tokens, " + where +
-                   " has positions for " + std::to_string(spec.tokens));
   if (spec.longest == 0 || tokens <= spec.longest) return;
   const auto longer = what + ": lines of " + std::to_string(tokens) + " tokens, " + where +
                       " was made for lines of up to " + std::to_string(spec.longest);
@@ -414,7 +411,7 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
       {"attention.head_width", long{spec.attention.head_width}},
       {"attention.qk_norm", spec.attention.qk_norm},
       {"attention.rotary", to_word(spec.attention.rotary.layout)},
-      {"attention.window", long{spec.windows.empty() ? 0 : spec.window(1)}},
+      {"attention.window", long{spec.window(1)}},
       {"attention.kernel", to_word(spec.attention.kernel)},
       {"attention.normalisation", to_word(spec.attention.normalisation)},
       {"depth.norm", to_word(spec.norm)},

@@ -53,8 +53,8 @@ ModelPlan model_plan(const Settings& settings);
 Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
                            const ShareOf& share = {});
 
-/// Throws BadInput for lines of more tokens than the positions of `spec` allow, or than its rotary angles are for, and
-/// warns on rank 0 of lines that are longer than those of its training. `where` names the model, `what` the lines.
+/// Throws BadInput for lines of more tokens than the rotary angles of `spec` are for, and warns on rank 0 of lines
+/// that are longer than those of its training. `where` names the model, `what` the lines.
 void require_length(const ModelSpec& spec, int tokens, const std::string& what, const std::string& where,
                     MPI_Comm comm);
 

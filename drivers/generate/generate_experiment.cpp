@@ -506,7 +506,7 @@ void declare_generation(Options& options) {
   options.declare(
       "generate.stop", "auto",
       "word behind which a text ends: its name (or its number, where words have no names), none, or "
-      "auto: <eos>, <|endoftext|>, </s> or <|end_of_text|>, the first that the model knows");
+      "auto: <eos>, <|endoftext|>, <|end_of_text|> or </s>, the first that the model knows");
   options.declare(
       "generate.keep", true,
       "keep keys and values of earlier words by depth cell, so that a new word costs one token's march; "

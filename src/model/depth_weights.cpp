@@ -8,6 +8,20 @@
 
 namespace fluxformer {
 
+namespace {
+
+/// Sets what belongs to a layer beside weights, its window and angles of rotary positions, and takes away the
+/// norm of attention where the first layer has none.
+template <class P>
+LayerWeights<P> at_layer(const ModelSpec& spec, int layer, LayerWeights<P> weights) {
+  weights.attention.window = spec.window(layer);
+  weights.attention.theta = spec.theta(layer);
+  if (layer == 1 && !spec.first_norm) weights.attention.gain = weights.attention.bias = nullptr;
+  return weights;
+}
+
+}  // namespace
+
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point) {
   // One set of parameters per layer: no interpolation.
   if (spec.variation == DepthVariation::constant) return {point.layer - 1, point.layer - 1, 0.0};

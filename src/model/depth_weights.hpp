@@ -21,16 +21,6 @@ struct KnotPair {
 /// The knots around `point`. For constant weights both are the knot of its layer, with share 0.
 KnotPair knots_at(const ModelSpec& spec, const DepthPoint& point);
 
-/// Sets what belongs to a layer beside weights, its window and angles of rotary positions, and takes away the
-/// norm of attention where the first layer has none.
-template <class P>
-LayerWeights<P> at_layer(const ModelSpec& spec, int layer, LayerWeights<P> weights) {
-  weights.attention.window = spec.window(layer);
-  weights.attention.theta = spec.theta(layer);
-  if (layer == 1 && !spec.first_norm) weights.attention.gain = weights.attention.bias = nullptr;
-  return weights;
-}
-
 /// The parameters at any depth in the arithmetic T of the kernels; their gradients in double.
 template <class T>
 class DepthWeights {

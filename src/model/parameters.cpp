@@ -85,10 +85,7 @@ double numbers_in(const std::vector<int>& shape) {
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& share)
-    : own_halves_(spec.own_halves),
-      kappa_per_channel_(spec.kappa_per_channel),
-      norm_(spec.norm_settings()),
-      share_(share) {
+    : kappa_per_channel_(spec.kappa_per_channel), norm_(spec.norm_settings()), share_(share) {
   if (share.last_knot < 0) share_.last_knot = spec.knots - 1;
   const int d = spec.width;
   bool held = share.embedding;
@@ -119,11 +116,13 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   // One block per knot, all of the same layout.
   const auto arrays = arrays_of_layer(spec);
   Index norm_of_attention = 0;
+  std::map<std::string, Index> places;
   for (const auto& [name, shape] : arrays) {
-    places_[name] = block_size_;
+    places[name] = block_size_;
     block_size_ += static_cast<Index>(numbers_in(shape));
     if (name == "norm1_gain" || name == "norm1_bias") norm_of_attention = block_size_;
   }
+  set_places(places, spec.own_halves);
   if (spec.first_norm || share_.first_knot > 0) norm_of_attention = 0;
   // A first layer without norm overlaps what is in front of it; a share with nothing there has room that belongs
   // to no array.
@@ -158,6 +157,34 @@ ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& sh
   held = true;
   add("equation", "alpha", {1});
   add("equation", "rho", {1});
+}
+
+void ParameterLayout::set_places(const std::map<std::string, Index>& places, bool own_halves) {
+  const auto place = [&](const std::string& name) {
+    const auto found = places.find(name);
+    return found != places.end() ? found->second : nowhere;
+  };
+  attention_ = {.gain = place("norm1_gain"),
+                .bias = place("norm1_bias"),
+                .w_qkv = place("W_Q"),  // W_Q, W_K and W_V follow one another
+                .b_qkv = place("b_Q"),
+                .w_o = place("W_O"),
+                .b_o = place("b_O"),
+                .q_gain = place("q_gain"),
+                .k_gain = place("k_gain")};
+  const auto reaction = [&](const std::string& prefix, const std::string& its_norm) {
+    return ReactionPlaces{.gain = place(prefix + its_norm + "_gain"),
+                          .bias = place(prefix + its_norm + "_bias"),
+                          .w_g = place(prefix + "W_G"),
+                          .b_g = place(prefix + "b_G"),
+                          .w_1 = place(prefix + "W_1"),
+                          .b_1 = place(prefix + "b_1"),
+                          .w_2 = place(prefix + "W_2"),
+                          .b_2 = place(prefix + "b_2")};
+  };
+  reaction_ = reaction("", "norm2");
+  first_reaction_ = own_halves ? reaction("half_", "norm") : reaction_;
+  kappa_ = place("kappa");
 }
 
 double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
@@ -213,36 +240,33 @@ const ParameterView& ParameterLayout::at(const std::string& path) const {
 template <class P>
 LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
                                        Coefficient<P>* alpha_rho) const {
-  const auto array = [&](const std::string& name) -> P* {
-    const auto place = places_.find(name);
-    return place != places_.end() ? block + place->second : nullptr;
-  };
+  const auto array = [&](Index place) -> P* { return place != nowhere ? block + place : nullptr; };
   LayerWeights<P> w;
-  w.attention = {.gain = array("norm1_gain"),
-                 .bias = array("norm1_bias"),
-                 .w_qkv = array("W_Q"),  // W_Q, W_K and W_V follow one another
-                 .b_qkv = array("b_Q"),
-                 .w_o = array("W_O"),
-                 .b_o = array("b_O"),
-                 .q_gain = array("q_gain"),
-                 .k_gain = array("k_gain"),
+  w.attention = {.gain = array(attention_.gain),
+                 .bias = array(attention_.bias),
+                 .w_qkv = array(attention_.w_qkv),
+                 .b_qkv = array(attention_.b_qkv),
+                 .w_o = array(attention_.w_o),
+                 .b_o = array(attention_.b_o),
+                 .q_gain = array(attention_.q_gain),
+                 .k_gain = array(attention_.k_gain),
                  .alpha = alpha_rho,
                  .norm = norm_};
-  const auto reaction = [&](const std::string& prefix, const std::string& its_norm) {
-    return ReactionWeights<P>{.gain = array(prefix + its_norm + "_gain"),
-                              .bias = array(prefix + its_norm + "_bias"),
-                              .w_g = array(prefix + "W_G"),
-                              .b_g = array(prefix + "b_G"),
-                              .w_1 = array(prefix + "W_1"),
-                              .b_1 = array(prefix + "b_1"),
-                              .w_2 = array(prefix + "W_2"),
-                              .b_2 = array(prefix + "b_2"),
+  const auto reaction = [&](const ReactionPlaces& of) {
+    return ReactionWeights<P>{.gain = array(of.gain),
+                              .bias = array(of.bias),
+                              .w_g = array(of.w_g),
+                              .b_g = array(of.b_g),
+                              .w_1 = array(of.w_1),
+                              .b_1 = array(of.b_1),
+                              .w_2 = array(of.w_2),
+                              .b_2 = array(of.b_2),
                               .rho = alpha_rho + 1,
                               .norm = norm_};
   };
-  w.reaction = reaction("", "norm2");
-  w.first_reaction = own_halves_ ? reaction("half_", "norm") : w.reaction;
-  w.diffusion.kappa = coefficients + places_.at("kappa");
+  w.reaction = reaction(reaction_);
+  w.first_reaction = reaction(first_reaction_);
+  w.diffusion.kappa = coefficients + kappa_;
   w.diffusion.per_channel = kappa_per_channel_;
   return w;
 }

@@ -79,14 +79,28 @@ class ParameterLayout {
   };
   /// Lays out the next array of the model, which the share holds or not.
   void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
-  bool own_halves_, kappa_per_channel_;
+  /// Looks up the places of the arrays of a layer, of these names.
+  void set_places(const std::map<std::string, Index>& places, bool own_halves);
+  bool kappa_per_channel_;
   NormSettings norm_;
   ParameterShare share_;
   Extent whole_;
   std::vector<ParameterView> views_;
   Index size_ = 0, layers_begin_ = 0, first_block_ = 0, block_size_ = 0, alpha_ = 0;
-  /// The place of each array of a layer within its block, by name.
-  std::map<std::string, Index> places_;
+  static constexpr Index nowhere = -1;
+  /// Places of the arrays of a layer within its block; `nowhere`: the model does not have it. Looked up once, since
+  /// every cell of every pass asks for its weights.
+  struct AttentionPlaces {
+    Index gain = nowhere, bias = nowhere, w_qkv = nowhere, b_qkv = nowhere, w_o = nowhere, b_o = nowhere,
+          q_gain = nowhere, k_gain = nowhere;
+  };
+  struct ReactionPlaces {
+    Index gain = nowhere, bias = nowhere, w_g = nowhere, b_g = nowhere, w_1 = nowhere, b_1 = nowhere,
+          w_2 = nowhere, b_2 = nowhere;
+  };
+  AttentionPlaces attention_;
+  ReactionPlaces reaction_, first_reaction_;
+  Index kappa_ = 0;
 };
 
 /// The parameters of a model, or a share of them.
