@@ -10,6 +10,7 @@
 #include "analysis/derivatives/loss_gradients.hpp"
 #include "base/error.hpp"
 #include "drivers/common/run_frame.hpp"
+#include "drivers/compare/guessed_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
 
@@ -36,8 +37,8 @@ class GradientFlow final : public ModelStudy {
   std::vector<long> epochs() const override { return epochs_; }
 
  private:
-  /// Loss and gradients over all samples. Collective.
-  derivatives::LossGradients gradients(const Parameters& parameters) const;
+  /// Loss and gradients of a model, or of its weights after an epoch, over all samples. Collective.
+  derivatives::LossGradients gradients(const SampleSet& samples, const Parameters& parameters) const;
   /// Measures of the loss and of the gradients by depth and by group of parameters.
   std::vector<Measured> measured_of(const ParameterLayout& layout,
                                     const derivatives::LossGradients& of) const;
@@ -46,6 +47,7 @@ class GradientFlow final : public ModelStudy {
                   std::vector<Measured>& list) const;
   void add_jacobians(const Parameters& parameters, Results& to) const;
 
+  KeyOfTraining<double> masked_share_;
   std::vector<long> epochs_;
   Index jacobian_samples_;
   derivatives::JacobianPlan plan_;
@@ -53,7 +55,8 @@ class GradientFlow final : public ModelStudy {
 };
 
 GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::loss}),
+      masked_share_(masked_share(settings)),
       epochs_(settings.integers("gradient.epochs")),
       jacobian_samples_(settings.integer("gradient.jacobian_samples")),
       plan_{.steps = settings.count("gradient.steps"),
@@ -66,9 +69,10 @@ GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
   if (jacobian_samples_ > problem().samples().size())
     throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
                    ": samples.count gives " + std::to_string(problem().samples().size()) + " samples");
-  problem().require_classes("the loss");
+  require_targets(problem(), masked_share_);
   for (const auto& name : problem().models().names()) {
     const auto& parameters = problem().models().at(0, name).parameters;
+    if (!parameters.spec.guesses_words()) problem().require_classes("the loss");
     require_layer_ends(name);
     if (plan_.exponents > parameters.spec.width)
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +
@@ -107,9 +111,10 @@ void GradientFlow::add_axes(StudyRecord& record) {
   record.axis(measured::exponent, 1, plan_.exponents);
 }
 
-derivatives::LossGradients GradientFlow::gradients(const Parameters& parameters) const {
+derivatives::LossGradients GradientFlow::gradients(const SampleSet& samples,
+                                                   const Parameters& parameters) const {
   const auto probe = problem().probe(parameters);
-  return derivatives::loss_gradients(problem().samples(), *probe);
+  return derivatives::loss_gradients(samples, *probe);
 }
 
 std::vector<Measured> GradientFlow::measured_of(const ParameterLayout& layout,
@@ -155,8 +160,10 @@ void GradientFlow::add_jacobians(const Parameters& parameters, Results& to) cons
 }
 
 void GradientFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  const auto& parameters = problem().models().at(seed, name).parameters;
-  const auto found = gradients(parameters);
+  const auto& model = problem().models().at(seed, name);
+  const auto& parameters = model.parameters;
+  const auto samples = with_targets(problem().samples(), masked_share_, model, name);
+  const auto found = gradients(samples, parameters);
   for (const auto& one : measured_of(parameters.layout, found)) to.put(one.variable, one.values);
   std::ostringstream text;
   text << name << " disparity " << found.by_layer.disparity;
@@ -166,7 +173,7 @@ void GradientFlow::measure_model(std::size_t seed, const std::string& name, Resu
   std::vector<Measured> course;
   for (const long epoch : epochs_) {
     const auto copy = problem().models().after_epoch(seed, name, epoch);
-    const auto then = measured_of(copy.layout, gradients(copy));
+    const auto then = measured_of(copy.layout, gradients(samples, copy));
     if (course.empty()) course.resize(then.size());
     for (std::size_t k = 0; k < then.size(); ++k) {
       course[k].variable = compare::after_epochs(then[k].variable);
@@ -200,6 +207,7 @@ void declare_gradient_flow(Options& options) {
                   "a sample needs no more sweeps once none of its exponents changes by this much in a sweep; "
                   "0: all sweeps are made",
                   {.unit = "1/layer", .minimum = 0});
+  declare_masked_words(options);
 }
 
 }  // namespace
@@ -211,7 +219,8 @@ ExperimentEntry gradient_flow_experiment() {
        .sentence = "follows the gradient of the loss back through depth, and the Jacobians of the layers",
        .cites = "docs/model.md; arXiv 2408.09523; Golub, Kahan, SIAM J. Numer. Anal. B 2 (1965) 205; "
                 "Benettin et al., Meccanica 15 (1980) 9",
-       .declare = declare_gradient_flow});
+       .declare = declare_gradient_flow},
+      with_masked_share_of_models);
 }
 
 }  // namespace fluxformer

@@ -6,6 +6,7 @@
 #include "analysis/states/model_states.hpp"
 #include "analysis/states/state_variables.hpp"
 #include "base/error.hpp"
+#include "drivers/compare/guessed_words.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
 #include "io/layout.hpp"
@@ -25,21 +26,27 @@ class InformationFlow final : public ModelStudy {
   void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
-  void measure_states(const std::string& name, ModelProbe& probe, Results& to) const;
+  void measure_states(std::size_t seed, const std::string& name, ModelProbe& probe, Results& to) const;
 
+  KeyOfTraining<double> masked_share_;
   Index examples_;
   Examples cka_;
 };
 
 InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::loss}),
+      masked_share_(masked_share(settings)),
       examples_(settings.integer("flow.examples")),
       cka_(settings.word("flow.cka") == "tokens" ? Examples::tokens : Examples::pooled) {
   if (examples_ > problem().samples().size())
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
                    std::to_string(problem().samples().size()) + " samples");
-  problem().require_classes("the accuracy");
-  for (const auto& name : problem().models().names()) require_layer_ends(name);
+  require_targets(problem(), masked_share_);
+  for (const auto& name : problem().models().names()) {
+    if (!problem().models().at(0, name).parameters.spec.guesses_words())
+      problem().require_classes("the accuracy");
+    require_layer_ends(name);
+  }
 }
 
 study::Contents InformationFlow::contents() {
@@ -70,7 +77,7 @@ void InformationFlow::add_axes(StudyRecord& record) {
 
 void InformationFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
   const auto own = probe(seed, name);
-  measure_states(name, *own, to);
+  measure_states(seed, name, *own, to);
   if (name == reference_model) {
     const auto seeds = problem().models().seeds().size();
     if (seeds < 2) return;
@@ -85,8 +92,11 @@ void InformationFlow::measure_model(std::size_t seed, const std::string& name, R
   to.put(states::variables::cka_unrelated, meter.unrelated());
 }
 
-void InformationFlow::measure_states(const std::string& name, ModelProbe& probe, Results& to) const {
-  const auto found = states::measure_states(problem().samples(), probe, examples_);
+void InformationFlow::measure_states(std::size_t seed, const std::string& name, ModelProbe& probe,
+                                     Results& to) const {
+  const auto samples =
+      with_targets(problem().samples(), masked_share_, problem().models().at(seed, name), name);
+  const auto found = states::measure_states(samples, probe, examples_);
   const auto &whole = found.by_row, &layer = found.by_layer;
   to.put(states::variables::norm, whole.norm);
   to.put(states::variables::token_variance, whole.token_variance);
@@ -108,6 +118,7 @@ void declare_information_flow(Options& options) {
                   {.minimum = 0});
   options.declare("flow.cka", "pooled", "example in the alignment: the mean state of a sample, or one token",
                   {.choices = {"pooled", "tokens"}});
+  declare_masked_words(options);
 }
 
 }  // namespace
@@ -118,7 +129,8 @@ ExperimentEntry information_flow_experiment() {
        .family = "compare",
        .sentence = "follows the hidden states of a Transformer and of its PDE models through depth",
        .cites = "docs/model.md; arXiv 2408.09523; arXiv 1905.00414",
-       .declare = declare_information_flow});
+       .declare = declare_information_flow},
+      with_masked_share_of_models);
 }
 
 }  // namespace fluxformer

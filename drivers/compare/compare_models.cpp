@@ -93,10 +93,6 @@ bool is_independent(const std::string& name) {
   return name == "independent" || name == "normed" || name == "converged";
 }
 
-bool guesses_words(const ModelSpec& spec) {
-  return spec.classes == 0 && spec.word_head.present;
-}
-
 Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   auto spec = teacher.spec;
   if (!spec.depth().equal()) throw BadInput("its depth cells are of unequal length");
@@ -133,8 +129,7 @@ ModelsPlan models_plan_of(const Settings& settings) {
 ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches)
     : plan_(plan), comm_(comm), needs_(needs), marches_(marches) {
   const bool first_is_transformer = !plan.files.empty() && plan.files.front().first == transformer;
-  if (!first_is_transformer && needs == ModelNeeds::classes)
-    throw BadInput("models.transformer: no file given");
+  if (!first_is_transformer && needs.transformer) throw BadInput("models.transformer: no file given");
   for (const auto& [name, pattern] : plan.files) read_files(name, pattern);
   if (names_.empty())
     throw BadInput(
@@ -202,13 +197,14 @@ void ComparedModels::read_files(const std::string& name, const std::string& patt
 }
 
 void ComparedModels::require_head(const std::string& key, const ModelSpec& spec) const {
-  if (spec.classes > 0 || needs_ == ModelNeeds::states) return;
+  if (spec.classes > 0 || needs_.head == ModelNeeds::Head::none) return;
   if (!spec.word_head.present)
     throw BadInput(key + ": has no classes" +
-                   (needs_ == ModelNeeds::loss ? " and guesses no masked words" : "") + ", and so no loss");
-  if (needs_ == ModelNeeds::classes)
+                   (needs_.head == ModelNeeds::Head::loss ? " and guesses no words" : "") +
+                   ", and so no loss");
+  if (needs_.head == ModelNeeds::Head::classes)
     throw BadInput(key +
-                   ": has no classes; models of masked words cannot be compared by this experiment, "
+                   ": has no classes; models that guess words cannot be compared by this experiment, "
                    "which needs classifiers: `train` with this model.file makes one");
 }
 
@@ -255,7 +251,7 @@ void ComparedModels::require_input(const std::string& name, const InputShape& in
         spec.segments != input.segments ||
         (plan_.first_positions ? spec.tokens > 0 && spec.tokens < input.tokens
                                : spec.tokens != 0 && spec.tokens != input.tokens) ||
-        (spec.classes != input.classes && !(needs_ != ModelNeeds::classes && spec.classes == 0)))
+        (spec.classes != input.classes && !(needs_.head != ModelNeeds::Head::classes && spec.classes == 0)))
       throw BadInput(one.file + ": was trained on tokens or classes other than those of data.set");
   }
 }

@@ -86,10 +86,13 @@ class ModelOrigin {
   std::map<std::string, std::string> settings_;
 };
 
-/// Models that an experiment can work with. classes: a Transformer, and every model has a classifier. loss:
-/// every model has a classifier or guesses masked words; one model without a Transformer will do. states: the
-/// same, and models without any head, too.
-enum class ModelNeeds { classes, loss, states };
+/// Models that an experiment can work with.
+struct ModelNeeds {
+  /// A head that every model must have: a classifier, or one with a loss, which may guess words, or none.
+  enum class Head { classes, loss, none };
+  Head head = Head::classes;
+  bool transformer = true;  ///< a Transformer must be among them; if not, one model of any kind will do
+};
 
 /// One model of one seed.
 struct ComparedModel {
@@ -101,9 +104,6 @@ struct ComparedModel {
 
 /// True if models of this name are PDE models trained on the labels alone.
 bool is_independent(const std::string& name);
-
-/// True if the loss of a model is that of words: it has a word head and no classes.
-bool guesses_words(const ModelSpec& spec);
 
 /// The models of all seeds, read into the memory of every rank.
 class ComparedModels {

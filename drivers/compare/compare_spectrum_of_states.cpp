@@ -14,7 +14,8 @@ using namespace states::variables;
 
 class SpectrumOfStates final : public ModelStudy {
  public:
-  SpectrumOfStates(const Settings& settings, MPI_Comm comm) : ModelStudy(settings, comm) {
+  SpectrumOfStates(const Settings& settings, MPI_Comm comm)
+      : ModelStudy(settings, comm, {.head = ModelNeeds::Head::none, .transformer = false}) {
     for (const auto& name : problem().models().names())
       modes_ = std::max(modes_, problem().models().at(0, name).parameters.spec.width);
     modes_ = std::min(modes_, problem().line().tokens());

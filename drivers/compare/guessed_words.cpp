@@ -43,7 +43,7 @@ bool guesses_next_words(const ModelSpec& spec, const ModelOrigin& origin) {
 
 SampleSet with_targets(const SampleSet& samples, const KeyOfTraining<double>& share,
                        const ComparedModel& model, const std::string& name) {
-  if (!guesses_words(model.parameters.spec)) return samples;
+  if (!model.parameters.spec.guesses_words()) return samples;
   const auto key = "models." + name + " = " + model.file;
   if (guesses_next_words(model.parameters.spec, model.origin)) return next_words_for_evaluation(samples, key);
   // `train` makes the mask the last word of data whose words have no names.
@@ -63,7 +63,7 @@ void require_targets(const CompareProblem& problem, const KeyOfTraining<double>&
   for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
     for (const auto& name : models.names()) {
       const auto& model = models.at(seed, name);
-      if (!guesses_words(model.parameters.spec)) continue;
+      if (!model.parameters.spec.guesses_words()) continue;
       any = any || !guesses_next_words(model.parameters.spec, model.origin);
       with_targets(problem.input_of(name).samples(), share, model, name);
     }

@@ -46,7 +46,7 @@ Option epochs_option(const std::string& name);
 class ModelStudy : public Study {
  public:
   /// Reads models and data. Collective over `comm`; throws BadInput (agreed).
-  ModelStudy(const Settings& settings, MPI_Comm comm, ModelNeeds needs = ModelNeeds::classes,
+  ModelStudy(const Settings& settings, MPI_Comm comm, ModelNeeds needs = {},
              Marches marches = Marches::layer_map)
       : problem_(compare_plan_of(settings), comm, needs, marches) {}
 

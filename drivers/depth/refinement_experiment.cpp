@@ -114,7 +114,8 @@ void require_method(const Settings& settings, const std::string& what, const Adj
 }
 
 Refinement::Refinement(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm, ModelNeeds::loss, Marches::of_training),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::loss, .transformer = false},
+                 Marches::of_training),
       words_(settings.words("refinement.goals")),
       goals_(goals_of(words_)),
       weights_(listed<depth::Weights>(weights_words, settings.word("refinement.weights"))),
@@ -139,7 +140,7 @@ Refinement::Refinement(const Settings& settings, MPI_Comm comm)
       throw BadInput("models." + name + ": with " + without +
                      " there is no equation that finer depth cells would solve");
     for (const auto& word : words_) {
-      const bool of_words = word == "loss" && guesses_words(spec);
+      const bool of_words = word == "loss" && spec.guesses_words();
       if (word == "norm" || of_words) continue;
       problem().require_classes("refinement.goals = " + word);
       if (spec.classes == 0)

@@ -107,7 +107,7 @@ class Removal final : public ModelStudy {
 };
 
 Removal::Removal(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm, ModelNeeds::loss),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::loss, .transformer = false}),
       plan_(removal_plan_of(settings)),
       masked_share_(masked_share(settings)),
       calibration_(settings.integer("removal.calibration")),
@@ -127,7 +127,7 @@ void Removal::require_model(const std::string& name) const {
     throw BadInput("removal.rules = " + all_subsets + ": models." + name + " has " + std::to_string(layers) +
                    ' ' + what_goes(name) + "; all subsets are tried of up to " +
                    std::to_string(depth::SubsetWalk::most_layers));
-  if (guesses_words(model.parameters.spec)) return;
+  if (model.parameters.spec.guesses_words()) return;
   problem().require_classes("the loss");
   problem().require_labels("the worth of a layer", scored_);
 }
@@ -201,7 +201,7 @@ struct Removal::Shortened {
         judged(with_targets(of.problem().samples(), of.masked_share_, of.problem().models().at(seed, name),
                             name)),
         probe(of.probe(seed, name)),
-        layers(*probe, {.target = guesses_words(probe->spec()) ? LossTarget::words : LossTarget::label}),
+        layers(*probe, cross_entropy_of(probe->spec())),
         total(scored.size() * (plan.scoring(layers.count()) + plan.searching(layers.count())) +
               judged.size() * plan.walking(layers.count())) {}
 

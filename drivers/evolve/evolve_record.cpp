@@ -276,7 +276,7 @@ void EvolveRecord::write_logits(Vec u) {
   std::vector<double> logits(row * static_cast<std::size_t>(line.tokens()), 0.0);  // [token][sample][word]
   if (last) {
     std::vector<double> mine(static_cast<std::size_t>(context.rows()) * words);
-    word_logits(parameters, context.rows(), slab, mine.data());
+    WordLogits(parameters, Precision::float64)(context.rows(), slab, mine.data());
     for (int local = 0; local < line.block().count(); ++local)
       std::copy_n(
           mine.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(local)), row,

@@ -384,6 +384,7 @@ void Generation::measure(const Place& place, Results& to) {
   auto batch = prompt_batch(lines, tokens);
   Texts texts(count, line_);
   LineReader reader(model_.parameters, tokens, static_cast<int>(count), plan_.precision, plan_.earlier);
+  const WordLogits logits(model_.parameters, plan_.precision);
   std::vector<double> z;
   constexpr Index group_of_rows = 128;
   while (!std::ranges::all_of(lines, &Line::done)) {
@@ -396,7 +397,7 @@ void Generation::measure(const Place& place, Results& to) {
     for (Index row = 0; row < more * count; row += group_of_rows) {
       const Index rows = std::min(group_of_rows, more * count - row);
       z.resize(rows * words);
-      word_logits(model_.parameters, static_cast<int>(rows), u + row * width, z.data());
+      logits(static_cast<int>(rows), u + row * width, z.data());
       for (Index k = 0; k < rows; ++k)  // row [token][sample]
         take(lines[(row + k) % count], (row + k) % count, from + static_cast<int>((row + k) / count),
              std::span(z).subspan(k * words, words), batch, texts);

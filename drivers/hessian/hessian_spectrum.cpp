@@ -195,7 +195,7 @@ class HessianOfModels final : public ModelStudy {
 };
 
 HessianOfModels::HessianOfModels(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm, ModelNeeds::loss),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::loss, .transformer = false}),
       plan_(hessian_plan_of(settings)),
       samples_(plan_.minimised.masked, problem()),
       solver_(problem().comm()) {
@@ -208,7 +208,7 @@ HessianOfModels::HessianOfModels(const Settings& settings, MPI_Comm comm)
                      " has only " + std::to_string(trainable.trained()) + " trained variables");
     const auto& samples = problem().input_of(name).samples();
     require_hessian(samples, parameters, objective.loss);
-    if (guesses_words(parameters.spec)) {
+    if (parameters.spec.guesses_words()) {
       if (plan_.exact) refuse_exact(name, parameters.spec);
     } else if (objective.loss.kind == LossKind::cross_entropy) {
       problem().require_classes("the loss");

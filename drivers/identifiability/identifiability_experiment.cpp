@@ -106,7 +106,7 @@ class Identifiability final : public ModelStudy {
 };
 
 Identifiability::Identifiability(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm, ModelNeeds::states) {
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::none, .transformer = false}) {
   if (precision_of(settings) != Precision::float64)
     throw BadInput("run.precision = " + settings.word("run.precision") +
                    ": ranks of matrices are counted in double; use double");

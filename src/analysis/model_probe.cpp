@@ -52,6 +52,10 @@ void ModelProbe::adjoint(const std::vector<double>& logits_bar, std::vector<doub
   u_bar.resize(context_.size());
   // u_bar = (dz/du_M)^T z_bar, then (dG_i/du)^T from row M down to row 0
   readout_.pull(logits_bar.data(), u_bar.data(), gradient, kept_);
+  pull(u_bar, gradient, row);
+}
+
+void ModelProbe::pull(std::vector<double>& u_bar, std::span<double> gradient, const RowEdit& row) {
   if (row) row(cells(), u_bar.data());
   march_->backward(u_bar.data(), gradient, [&](int i, const double*, double* bar) {
     if (row) row(i, bar);

@@ -68,6 +68,9 @@ class ModelProbe {
   void adjoint(const std::vector<double>& logits_bar, std::vector<double>& u_bar,
                std::span<double> gradient = {}, const RowEdit& row = {});
 
+  /// The same from the cotangent u_bar of the last state, which becomes that of row 0; gradient += .
+  void pull(std::vector<double>& u_bar, std::span<double> gradient = {}, const RowEdit& row = {});
+
   /// A march of its own through some of the cells, by the method of the probe, which must outlive it.
   std::unique_ptr<DepthMarch> march(DepthRange cells) { return make_(*model_, depth(), cells); }
   /// v := G(u), the layer map of the cell after row i.

@@ -98,14 +98,27 @@ void projection_adjoint(const double* u, const double* f, const double* w, int r
   sphere_tangent(u, out, rows, width);
 }
 
+/// The operands of the linear maps of attention and reaction.
+Operands operands_of(Precision precision) {
+  switch (precision) {
+    case Precision::mixed:
+      return Operands::bfloat16;
+    case Precision::mixed_emulated:
+      return Operands::bfloat16_as_float;
+    default:
+      return Operands::exact;
+  }
+}
+
 /// DepthModel in the arithmetic T of the kernels, float or double (run.precision); states are double. A layer
 /// is composed of slab terms.
 template <class T>
 class SlabModel final : public DepthModel {
  public:
-  /// `operands` are those of the linear maps of attention and reaction. Throws BadInput as the terms do.
-  SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands = Operands::exact);
+  /// Throws BadInput as the terms do.
+  SlabModel(const Parameters& parameters, const SlabContext& context, Precision precision);
 
+  Precision precision() const override { return precision_; }
   std::unique_ptr<Tape> make_tape(Order upto) const override;
   void map(const DepthPoint& at, double h, const double* u, double* v, Tape* tape) override;
   void push(const DepthPoint& at, double h, Point point, std::span<const double> direction, double* v_dot,
@@ -149,7 +162,7 @@ class SlabModel final : public DepthModel {
   /// Scratch slab number `index`.
   double* buffer(Index index);
 
-  Operands operands_;
+  Precision precision_;
   DepthWeights<T> weights_;
   int layer_ = 1;  // the layer that the terms work for (dropout)
   SlabTerms<T> terms_;
@@ -158,11 +171,11 @@ class SlabModel final : public DepthModel {
 };
 
 template <class T>
-SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context, Operands operands)
+SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context, Precision precision)
     : DepthModel(parameters, context),
-      operands_(operands),
+      precision_(precision),
       weights_(parameters),
-      terms_(parameters.spec, context, layer_, operands),
+      terms_(parameters.spec, context, layer_, operands_of(precision)),
       map_(parameters.spec, context) {
   map_.set(terms_.compose(largest_kappa()));
 }
@@ -202,7 +215,7 @@ template <class T>
 std::unique_ptr<Tape> SlabModel<T>::make_tape(Order upto) const {
   if (upto == Order::second) {
     // Products with a direction of the weights are not rounded: they would be derivatives of another map.
-    if (operands_ != Operands::exact)
+    if (is_mixed(precision_))
       throw BadInput(
           "run.precision = mixed: products with the Hessian need run.precision = double or single");
     map_.require(upto);
@@ -369,17 +382,9 @@ void SlabModel<T>::attention(const DepthPoint& at, double h, const double* u, do
 
 std::unique_ptr<DepthModel> make_depth_model(const Parameters& parameters, const SlabContext& context,
                                              Precision precision) {
-  switch (precision) {
-    case Precision::float64:
-      return std::make_unique<SlabModel<double>>(parameters, context);
-    case Precision::float32:
-      return std::make_unique<SlabModel<float>>(parameters, context);
-    case Precision::mixed:
-      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16);
-    case Precision::mixed_emulated:
-      return std::make_unique<SlabModel<float>>(parameters, context, Operands::bfloat16_as_float);
-  }
-  throw std::logic_error("unknown precision");
+  if (precision == Precision::float64)
+    return std::make_unique<SlabModel<double>>(parameters, context, precision);
+  return std::make_unique<SlabModel<float>>(parameters, context, precision);
 }
 
 }  // namespace fluxformer

@@ -61,6 +61,8 @@ class DepthModel {
   /// The structure of the model, and the tokens, samples and mask of its slabs.
   const ModelSpec& spec() const { return parameters_.spec; }
   const SlabContext& context() const { return context_; }
+  /// The arithmetic of the kernels.
+  virtual Precision precision() const = 0;
   /// The coefficients of the equation, as of the last `refresh`. Not collective.
   const EquationCoefficients& coefficients() const { return coefficients_; }
   /// Largest kappa over layers and channels; 0 if there is no token diffusion. Not collective.

@@ -13,7 +13,7 @@ ModelPass::ModelPass(const Parameters& parameters, SlabContext& context, DepthMa
     : context_(context), march_(march) {
   if (march.range().first == 1) embedding_.emplace(parameters, context);
   if (loss == nullptr || march.range().last < march.depth().cells) return;
-  task_ = make_task(parameters, context, *loss);
+  task_ = make_task(parameters, context, *loss, march.model().precision());
   task_tape_ = task_->make_tape();
 }
 

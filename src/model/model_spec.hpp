@@ -126,6 +126,8 @@ struct ModelSpec {
                ? nullptr
                : rotary.theta.data() + rotary.table[layer - 1] * (attention.rotary.channels / 2);
   }
+  /// True if the loss of the model is that of words: it has a word head and no classes.
+  bool guesses_words() const { return word_head.present && classes == 0; }
   /// True if the last state passes a norm before it is read.
   bool has_final_norm() const {
     return norm == Norm::pre && (final_norm || classes > 0 || word_head.present);

@@ -1,21 +1,24 @@
 // Language models of today agree with PyTorch in float64, at one and at two depth cells a layer: logits and
 // loss, gradient and products with the Hessian and the Gauss-Newton matrix (PyTorch's double backward) on every
-// split of the ranks over samples and tokens, the gradient also on stages of depth. The reference numbers are
+// split of the ranks over samples and tokens, the gradient also on stages of depth, and the slopes of states by sample and depth. The reference numbers are
 // made by tests/support/make_language_gradients_reference.py.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "analysis/derivatives/loss_gradients.hpp"
 #include "io/archive_reader.hpp"
 #include "model/loss_hessian.hpp"
 #include "model/model_file.hpp"
 #include "model/tasks/word_targets.hpp"
 #include "model/tasks/word_task.hpp"
+#include "tests/support/small_problem.hpp"
 #include "tests/support/small_training.hpp"
 #include "tests/support/test_vectors.hpp"
 #include "training/stage_cells.hpp"
@@ -154,7 +157,8 @@ std::vector<double> logits_of(TrainingRun& run, const SampleSet& samples, double
     loss += run.evaluator.evaluate(batch).loss;
     const Index here = run.line.block().count();
     std::vector<double> z(here * capacity * words);
-    word_logits(run.parameters, static_cast<int>(here * capacity), run.evaluator.u().data(), z.data());
+    WordLogits(run.parameters, Precision::float64)(static_cast<int>(here * capacity),
+                                                   run.evaluator.u().data(), z.data());
     for (Index t = 0; t < here; ++t)
       for (Index slot = 0; slot < capacity; ++slot)
         if (batch.weight[slot] != 0)
@@ -204,6 +208,39 @@ TEST(LanguageModels, have_the_gradients_and_Hessian_products_of_pytorch) {
       });
   report("gradient", first);
   report("Hessian products", second);
+}
+
+TEST(LanguageModels, have_the_slopes_of_states_of_pytorch) {
+  double reached = 0;
+  for_every_case([&](const Reference& reference) {
+    const auto data = reference.lines();
+    const auto line = TokenLine::even(MPI_COMM_SELF, data.tokens_x(), 1);
+    const SampleSet lines(MPI_COMM_WORLD, line, data, all_of(data), 3);
+    ModelProbe probe(on_cells(reference.parameters, reference.cells), line, 3, Precision::float64);
+    const auto found = derivatives::loss_gradients(reference.with_targets(lines), probe);
+    const double expected = reference.result("loss").front();
+    EXPECT_NEAR(found.loss, expected, promised_logits * expected) << reference.name;
+    compare(found.parameters, reference, "gradient", reference.name);
+
+    const auto theirs = reference.result("slopes");  // [sample][row]
+    const Index rows = probe.depths(), cells_a_layer = reference.cells / probe.spec().layers;
+    const double largest = *std::ranges::max_element(theirs);
+    for (Index row = 0; row < rows; ++row) {
+      double squares = 0;
+      for (Index sample = 0; sample < static_cast<Index>(data.size()); ++sample) {
+        const double slope = theirs[sample * rows + row];
+        squares += slope * slope;
+        if (row % cells_a_layer > 0) continue;
+        const Index at = sample * (probe.spec().layers + 1) + row / cells_a_layer;
+        reached = std::max(reached, std::abs(found.norm_by_sample[at] - slope) / largest);
+      }
+      reached = std::max(
+          reached,
+          std::abs(found.by_row.norm[row] - std::sqrt(squares / static_cast<Index>(data.size()))) / largest);
+    }
+  });
+  EXPECT_LT(reached, promised_derivatives);
+  report("slopes of states", reached);
 }
 
 /// The gradient of all lines, in micro-batches of two, by a stage of depth on each rank of `depth`.

@@ -16,6 +16,7 @@ entropy of all next words but 0 and 1, or of some words that a model of masked w
     direction               [number]   v
     cells_<M>/logits        [sample, token, word]   of M depth cells
     cells_<M>/loss          [1]
+    cells_<M>/slopes        [sample, row]   norm of N times the derivative of the loss in the state of a sample, N samples
     cells_<M>/gradient      [number]
     cells_<M>/hessian       [number]   H v
     cells_<M>/gauss_newton  [number]   H_o v = J^T L J v
@@ -126,12 +127,15 @@ def write(path, kind, config, random):
 
         put("direction", direction.values())
         for cells in (1, 2):
-            found = outputs(*refined(config, {**heads_of_classes, **tensors}, cells), torch.from_numpy(ids), torch.tensor(LENGTHS))["words"]
+            ran = outputs(*refined(config, {**heads_of_classes, **tensors}, cells), torch.from_numpy(ids), torch.tensor(LENGTHS))
+            found = ran["words"]
             sample, token, word = torch.from_numpy(targets).T
+            slopes = torch.autograd.grad(torch.nn.functional.cross_entropy(found[sample, token], word), ran["states"], retain_graph=True)
             results = products([*tensors.values()], found[sample, token], lambda z, word=word: torch.nn.functional.cross_entropy(z, word),
                                [*direction.values()])
             group = f"cells_{cells * config['num_hidden_layers']}"
             reference[f"{group}/logits"], reference[f"{group}/loss"] = found.detach().numpy(), [results[0].item()]
+            reference[f"{group}/slopes"] = len(ids) * np.stack([slope.square().sum((1, 2)).sqrt() for slope in slopes], axis=1)
             for name, arrays in zip(("gradient", "hessian", "gauss_newton"), results[1:], strict=True):
                 put(f"{group}/{name}", arrays)
             print(f"{path}: {group}: loss {results[0].item():.6f} of {len(targets)} words")

@@ -180,7 +180,7 @@ def llama(config, tensors, ids, lengths):
         attention.append(weights)
     last = rms_norm(u, tensors["model.norm.weight"], eps)
     matrix = tensors["model.embed_tokens.weight"] if config.get("tie_word_embeddings", False) else tensors["lm_head.weight"]
-    return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": last @ matrix.T,
+    return {"states": hidden, "hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": last @ matrix.T,
             "classes": tensors.linear(last[torch.arange(len(ids)), lengths - 1], "score")}
 
 
@@ -204,7 +204,7 @@ def gpt_neox(config, tensors, ids, lengths):
         hidden.append(u)
         attention.append(weights)
     last = tensors.layer_norm(u, "gpt_neox.final_layer_norm", eps)
-    return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": tensors.linear(last, "embed_out"),
+    return {"states": hidden, "hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": tensors.linear(last, "embed_out"),
             "classes": tensors.linear(last[torch.arange(len(ids)), lengths - 1], "score")}
 
 
@@ -225,7 +225,7 @@ def gptj(config, tensors, ids, lengths):
         hidden.append(u)
         attention.append(weights)
     last = tensors.layer_norm(u, "transformer.ln_f", eps)
-    return {"hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": tensors.linear(last, "lm_head"),
+    return {"states": hidden, "hidden": torch.stack(hidden), "attention": torch.stack(attention), "words": tensors.linear(last, "lm_head"),
             "classes": tensors.linear(last[torch.arange(len(ids)), lengths - 1], "score")}
 
 
@@ -270,7 +270,7 @@ def modernbert(config, tensors, ids, lengths):
 
     matrix = tensors.get("decoder.weight")
     matrix = tensors["model.embeddings.tok_embeddings.weight"] if matrix is None else matrix
-    return {"hidden": torch.stack(hidden), "attention": torch.stack(attention),
+    return {"states": hidden, "hidden": torch.stack(hidden), "attention": torch.stack(attention),
             "words": functional.linear(dense(last), matrix, tensors.get("decoder.bias")), "classes": tensors.linear(dense(pooled), "classifier")}
 
 
@@ -278,5 +278,5 @@ FAMILIES = {**dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), llama), "gpt
 
 
 def outputs(config, tensors, ids, lengths):
-    """hidden, attention, words, classes."""
+    """states (a list, of which derivatives can be taken), hidden (the same stacked), attention, words, classes."""
     return FAMILIES[config["model_type"]](config, Tensors(tensors), ids, lengths)

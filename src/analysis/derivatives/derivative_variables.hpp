@@ -15,7 +15,8 @@ inline const io::Variable knot = io::index("knot", "parameter set of a model, co
 inline const io::Attribute jacobian_samples{"jacobian_samples",
                                             "samples at which the Jacobians of layers were computed"};
 
-inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the samples"},
+inline const io::Variable loss{
+    "loss", {}, "nat", "mean cross entropy of the samples, or of the words to guess"},
     gradient_norm{"gradient_norm",
                   {"<model>_depth"},
                   "",
@@ -37,25 +38,30 @@ inline const io::Variable loss{"loss", {}, "nat", "mean cross entropy of the sam
                    "",
                    "gradient_norm there over that at the end of the next layer; 1 at the last"},
     disparity{"disparity", {}, "", "largest over smallest gradient_norm at the ends of layers"},
-    embedding_gradient{"embedding_gradient",
-                       {},
-                       "",
-                       "norm of the gradient of the mean cross entropy with respect to the embedding"},
+    embedding_gradient{
+        "embedding_gradient",
+        {},
+        "",
+        "norm of the gradient of the mean cross entropy with respect to the embedding, with the "
+        "word table where a head guesses words by it"},
     knot_gradient{"knot_gradient",
                   {"knot"},
                   "",
                   "the same with respect to each parameter set; NaN beyond those of the model"},
-    final_norm_gradient{"final_norm_gradient", {}, "", "the same with respect to the final LayerNorm"},
-    head_gradient{"head_gradient", {}, "", "the same with respect to the classifier"},
+    final_norm_gradient{"final_norm_gradient", {}, "", "the same with respect to the final norm"},
+    head_gradient{"head_gradient",
+                  {},
+                  "",
+                  "the same with respect to the classifier, or to what a head of words has of its own"},
     equation_gradient{"equation_gradient", {}, "", "the same with respect to alpha and rho"};
 
-/// Variable for the gradient of a group of parameters as GroupNorm names it: embedding, final_norm, head or
-/// equation.
+/// Variable for the gradient of a group of parameters as GroupNorm names it: embedding, final_norm, equation, or that
+/// of the head of the model, head or word_head.
 inline const io::Variable& of_group(const std::string& name) {
   return name == "embedding"    ? embedding_gradient
          : name == "final_norm" ? final_norm_gradient
-         : name == "head"       ? head_gradient
-                                : equation_gradient;
+         : name == "equation"   ? equation_gradient
+                                : head_gradient;
 }
 
 inline const io::Variable largest_singular_value{

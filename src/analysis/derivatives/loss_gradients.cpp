@@ -85,31 +85,39 @@ std::vector<double> root_mean_squares(const std::vector<double>& table, Index co
   return all;
 }
 
+/// The batch with weights of which each sample has its own loss, not divided by the number of samples; fillers keep
+/// none.
+Batch of_own_losses(Batch batch, Index samples) {
+  for (double& weight : batch.weight) weight = weight > 0 ? 1 : 0;
+  for (auto& word : batch.targets) word.weight *= static_cast<double>(samples);
+  return batch;
+}
+
 }  // namespace
 
 LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const auto& parameters = probe.parameters();
-  const int layers = probe.spec().layers, classes = probe.spec().classes, rows = probe.depths();
+  const int layers = probe.spec().layers, rows = probe.depths();
   const auto layer_rows = probe.layer_rows();
   GradientAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
-  std::vector<double> u, u_bar, logits_bar, flat(parameters.values.size());
+  const auto task = make_task(parameters, probe.context(), cross_entropy_of(probe.spec()));
+  const auto tape = task->make_tape();
+  std::vector<double> u, u_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);
   SampleTable states(samples.size(), rows), slopes(samples.size(), rows);
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    const auto& logits = probe.forward(u, Keep::activations, [&](int row, const double* state) {
+    probe.forward(u, Keep::activations, [&](int row, const double* state) {
       put_norms(batch, probe.counted(), row, state, states);
     });
-    logits_bar.resize(logits.size());
     // Each sample seeds the adjoint with the gradient of its own loss: sums over samples are divided at the
     // end.
-    for (Index b = 0; b < std::ssize(batch.label); ++b) {
-      const double share = batch.weight[b];  // 1/N, or 0 for a filler
-      const double of_sample = loss_of({}, logits.data() + b * classes, classes, batch.label[b],
-                                       share > 0 ? 1 : 0, logits_bar.data() + b * classes);
-      if (share > 0) loss.local()[0] += share * of_sample;
-    }
-    probe.adjoint(logits_bar, u_bar, flat, [&](int row, const double* bar) {
+    u_bar.resize(u.size());
+    std::ranges::fill(flat, 0.0);
+    loss.local()[0] += task->gradient(of_own_losses(batch, samples.size()), u.data(), u_bar.data(), flat,
+                                      *tape, Task::KeepFor::nothing)
+                           .loss;
+    probe.pull(u_bar, flat, [&](int row, const double* bar) {
       all.add(row, bar);
       put_norms(batch, probe.counted(), row, bar, slopes);
       if (const int layer = layer_ending_at(row, layer_rows); layer >= 0) ends.add(layer, bar);
@@ -121,7 +129,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   accumulate(samples, look, all, ends, sum, loss, states, slopes);
   auto sizes = slopes.numbers();  // |u| |d loss / d u|
   for (std::size_t at = 0; at < sizes.size(); ++at) sizes[at] *= states.numbers()[at];
-  LossGradients found{.loss = loss.total()[0],
+  LossGradients found{.loss = loss.total()[0] / static_cast<double>(samples.size()),
                       .by_row = all.result(),
                       .by_layer = ends.result(),
                       .parameters = sum.total(),

@@ -1,7 +1,8 @@
 #pragma once
 
 // Gradient of the mean cross entropy of some samples, with respect to their states at every depth and to
-// every group of parameters.
+// every group of parameters. The loss of a sample is that of its class; for a model that guesses words, the sum over
+// its words, divided by the mean number of words of a sample: its mean over samples is the mean over words.
 
 #include <span>
 #include <string>
@@ -67,7 +68,7 @@ struct LossGradients {
   std::vector<double> norm_by_sample, size_by_sample;
 };
 
-/// Gradients of the mean cross entropy, the same on all ranks. The probe holds as many samples as a batch of
+/// Gradients of the mean cross entropy of the model's head, the same on all ranks. The probe holds as many samples as a batch of
 /// `samples`, and its cells end where layers do. Cost: a forward and a backward pass. Collective over the
 /// ranks of the samples.
 LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe);

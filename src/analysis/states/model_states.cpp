@@ -222,11 +222,15 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index ex
   StateAccumulator all(probe.depths(), probe.counted()), ends(layer_ends, probe.counted());
   Sums correct(1);
   SampleTable shown(examples, probe.depths() * tokens);
-  SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends), right(samples.size(), 1);
+  const bool words = probe.spec().guesses_words();
+  const auto task = make_task(probe.parameters(), probe.context(), cross_entropy_of(probe.spec()));
+  const auto tape = task->make_tape();
+  SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends),
+      right(words ? 0 : samples.size(), 1);
   std::vector<double> u, first, before;
   const auto look = [&](const Batch& batch) {
     probe.embed(batch, u);
-    const auto& logits = probe.forward(u, Keep::nothing, [&](int row, const double* state) {
+    probe.forward(u, Keep::nothing, [&](int row, const double* state) {
       all.add(row, state, nullptr, nullptr);
       for_each_sample(batch, [&](Index b, Index place) {
         if (place >= examples) return;
@@ -246,12 +250,13 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index ex
         drifts.row(place)[layer] = drift_of(one, embedded);
       });
     });
+    correct.local()[0] += task->value(batch, u.data(), *tape).correct;
+    if (words) return;
     const int classes = probe.spec().classes;
     for_each_sample(batch, [&](Index b, Index place) {
-      const double* const z = logits.data() + b * classes;
+      const double* const z = tape->logits.data() + b * classes;
       right.row(place)[0] = most_likely(z, classes) == batch.label[b] ? 1 : 0;
     });
-    correct.local()[0] += correct_share(batch, logits, classes);
   };
   accumulate(samples, look, all, ends, shown, correct, norms, drifts, right);
   return {.by_row = all.result(),

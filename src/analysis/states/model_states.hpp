@@ -107,10 +107,12 @@ struct ModelStates {
   /// Root mean square over the channels of each token, [sample][row][token] for the first `examples` samples;
   /// NaN for padding.
   std::vector<double> token_norms;
-  double accuracy = 0;  ///< share of samples whose most likely class is the label
+  /// Share of samples whose most likely class is the label; of a model that guesses words, of the words.
+  double accuracy = 0;
   /// Root mean square of the state of each sample, and its drift, [sample][end of a layer].
   std::vector<double> norm_by_sample, drift_by_sample;
-  std::vector<double> correct_by_sample;  ///< [sample]: 1 if the most likely class is the label, else 0
+  /// [sample]: 1 if the most likely class is the label, else 0; nothing for a model that guesses words.
+  std::vector<double> correct_by_sample;
 };
 
 /// Measures of the states of a model, whose depth cells end where layers do. The probe holds as many samples

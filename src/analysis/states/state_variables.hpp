@@ -26,7 +26,8 @@ inline const io::Variable norm{"norm", {"<model>_depth"}, "", "norm of the hidde
                  {"example", "<model>_depth", "token"},
                  "",
                  "norm of the state of each token (root mean square over channels); NaN for padding"},
-    accuracy{"accuracy", {}, "", "fraction of the samples classified correctly"},
+    accuracy{
+        "accuracy", {}, "", "fraction of the samples classified correctly, or of the words guessed right"},
     cka{"cka",
         {"transformer_depth", "<model>_depth"},
         "",

@@ -209,8 +209,9 @@ void ClassTask::pull_output(const Batch& batch, Index sample, int c, double* u_b
   readout_.pull(logits_bar_.data(), u_bar, gradient, dynamic_cast<const ClassTape&>(tape).read);
 }
 
-std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss) {
-  if (loss.target == LossTarget::words) return make_word_task(parameters, context, loss);
+std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss,
+                                Precision precision) {
+  if (loss.target == LossTarget::words) return make_word_task(parameters, context, loss, precision);
   return std::make_unique<ClassTask>(parameters, context, loss);
 }
 

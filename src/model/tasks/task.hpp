@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/index.hpp"
+#include "model/depth_model.hpp"
 #include "model/parameters.hpp"
 #include "model/sample_set.hpp"
 #include "operators/slab.hpp"
@@ -30,6 +31,11 @@ struct Loss {
   double smoothing = 0;  ///< label smoothing, in [0, 1)
   LossTarget target = LossTarget::label;
 };
+
+/// The cross entropy of a model's own head: of the words that it guesses, or of its classes.
+inline Loss cross_entropy_of(const ModelSpec& spec) {
+  return {.target = spec.guesses_words() ? LossTarget::words : LossTarget::label};
+}
 
 /// The loss of one sample with `classes` logits z; z_bar (if not null) := weight * d loss / dz. Not
 /// collective.
@@ -101,7 +107,9 @@ class Task {
 };
 
 /// The classifier of a model, or its word head, as `loss.target` says. `parameters` and `context` are
-/// borrowed. Throws BadInput if the model has no such head.
-std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss);
+/// borrowed. Throws BadInput if the model has no such head. `precision` is that of the products with a word matrix;
+/// classifiers are small and always in double.
+std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss,
+                                Precision precision = Precision::float64);
 
 }  // namespace fluxformer

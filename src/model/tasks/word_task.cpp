@@ -5,11 +5,12 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
-#include "model/row_stack.hpp"
+#include "operators/kernels/product.hpp"
 #include "operators/kernels/simd.hpp"
 #include "operators/kernels/vector_math.hpp"
 
@@ -17,9 +18,20 @@ namespace fluxformer {
 namespace {
 
 /// A row-major matrix, as the weights are stored.
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class Real>
+using MatrixOf = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Matrix = MatrixOf<double>;
 using Rows = Eigen::Map<Matrix>;
 using ConstRows = Eigen::Map<const Matrix>;
+
+/// A matrix in the arithmetic of a product: itself in double, a copy in float.
+template <class Real>
+auto in_arithmetic(const ConstRows& x) {
+  if constexpr (std::is_same_v<Real, double>)
+    return x;
+  else
+    return MatrixOf<Real>(x.cast<Real>());
+}
 
 /// The stack from rows of the last state to those in front of the word matrix. Throws BadInput without a word
 /// head.
@@ -39,13 +51,14 @@ const char* matrix_path(const ModelSpec& spec) {
 constexpr std::size_t group = 128;  // targets at a time: enough for fast products, few logits
 
 /// z := softmax(z); returns log(sum(exp(z))).
-double to_probabilities(double* z, Index words) {
+template <class Real>
+double to_probabilities(Real* z, Index words) {
   // p = exp(z - top) / sum; log(sum exp z) = top + log(sum)
-  const double top = *std::max_element(z, z + words);
+  const Real top = *std::max_element(z, z + words);
   exp_shifted(z, words, top);
-  const double sum = simd::sum_over<double>(words, [z](auto at) { return at(z); });
+  const Real sum = simd::sum_over<Real>(words, [z](auto at) { return at(z); });
   for (Index c = 0; c < words; ++c) z[c] /= sum;
-  return top + std::log(sum);
+  return static_cast<double>(top) + std::log(static_cast<double>(sum));
 }
 
 }  // namespace
@@ -53,7 +66,7 @@ double to_probabilities(double* z, Index words) {
 /// The task of a model with a word head.
 class WordTask final : public Task {
  public:
-  WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss);
+  WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss, Precision precision);
   std::unique_ptr<TaskTape> make_tape() const override;
   Evaluation value(const Batch& batch, const double* u, TaskTape& tape) override;
   Evaluation gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
@@ -81,20 +94,26 @@ class WordTask final : public Task {
   /// Calls visit(first, count) for groups of targets.
   template <class Visit>
   void in_groups(const Tape& tape, Visit&& visit) const;
-  /// The loss of all targets, summed over the ranks of the line. Calls visit(first, g, probabilities) for one
-  /// group of targets after the other.
-  template <class Visit>
-  Evaluation guess(Tape& tape, Visit&& visit) const;
+  /// The loss of all targets, summed over the ranks of the line, with W in the arithmetic of the products. Calls
+  /// visit(first, g, probabilities) for one group of targets after the other.
+  template <class Real, class Words, class Visit>
+  Evaluation guess(Tape& tape, const Words& weights, Visit&& visit) const;
+  /// The loss and its gradient in these rows g, and in W and b.
+  template <class Real>
+  Evaluation pull(Tape& tape, std::vector<double>& g_bar, std::span<double> gradient) const;
   /// The word matrix W among the values of `p`, which are parameters or a direction of them.
   ConstRows matrix_of(const ParameterVector& p) const;
   /// z += the bias among the values of `p`, or among those of a direction; nothing without a bias.
-  void add_bias(const ParameterVector& p, Matrix& z) const;
+  template <class Real>
+  void add_bias(const ParameterVector& p, MatrixOf<Real>& z) const;
   /// The gradient of the bias += the sum of the rows of z_bar.
-  void add_to_bias(const Matrix& z_bar, std::span<double> gradient) const;
+  template <class Real>
+  void add_to_bias(const MatrixOf<Real>& z_bar, std::span<double> gradient) const;
 
   const Parameters& parameters_;
   const SlabContext& context_;
   Loss loss_;
+  bool single_;                // products with W, of the loss and its gradient, are in float
   Index matrix_;               // offset of W
   std::optional<Index> bias_;  // offset of b
   RowStack stack_;
@@ -106,8 +125,13 @@ struct WordTask::Tape final : TaskTape {
   std::vector<double> g, g_dot;  // [target][channel]
 };
 
-WordTask::WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss)
-    : parameters_(parameters), context_(context), loss_(loss), stack_(stack_of(parameters)) {
+WordTask::WordTask(const Parameters& parameters, const SlabContext& context, const Loss& loss,
+                   Precision precision)
+    : parameters_(parameters),
+      context_(context),
+      loss_(loss),
+      single_(precision != Precision::float64),
+      stack_(stack_of(parameters)) {
   const auto& spec = parameters.spec;
   if (loss.kind != LossKind::cross_entropy)
     throw BadInput("train.loss: words are trained with cross_entropy");
@@ -148,12 +172,19 @@ ConstRows WordTask::matrix_of(const ParameterVector& p) const {
   return {p.values.data() + matrix_, parameters_.spec.vocabulary, parameters_.spec.width};
 }
 
-void WordTask::add_bias(const ParameterVector& p, Matrix& z) const {
-  if (bias_) z.rowwise() += Eigen::Map<const Eigen::RowVectorXd>(p.values.data() + *bias_, z.cols());
+template <class Real>
+void WordTask::add_bias(const ParameterVector& p, MatrixOf<Real>& z) const {
+  if (bias_)
+    z.rowwise() +=
+        Eigen::Map<const Eigen::RowVectorXd>(p.values.data() + *bias_, z.cols()).template cast<Real>();
 }
 
-void WordTask::add_to_bias(const Matrix& z_bar, std::span<double> gradient) const {
-  if (bias_) simd::add_rows(z_bar.data(), z_bar.rows(), z_bar.cols(), gradient.data() + *bias_);
+template <class Real>
+void WordTask::add_to_bias(const MatrixOf<Real>& z_bar, std::span<double> gradient) const {
+  if (!bias_) return;
+  std::vector<Real> sum(z_bar.cols());
+  simd::add_rows(z_bar.data(), z_bar.rows(), z_bar.cols(), sum.data());
+  for (Index c = 0; c < z_bar.cols(); ++c) gradient[*bias_ + c] += sum[c];
 }
 
 void WordTask::scatter(const Tape& tape, const std::vector<double>& rows, double* slab) const {
@@ -179,34 +210,37 @@ struct WordValue {
   bool correct;
 };
 
-WordValue value_of(double* z, Index words, int word, double smoothing) {
+template <class Real>
+WordValue value_of(Real* z, Index words, int word, double smoothing) {
   const Index right = word;
   const bool correct = std::max_element(z, z + words) - z == right;
   // q . z; the loss is log(sum exp z) - q . z
   double expected = (1 - smoothing) * z[right];
   if (smoothing > 0)
-    expected += smoothing / words * simd::sum_over<double>(words, [z](auto at) { return at(z); });
+    expected += smoothing / words * simd::sum_over<Real>(words, [z](auto at) { return at(z); });
   return {to_probabilities(z, words) - expected, correct};
 }
 
 /// p := weight (p - q)
-void to_adjoint(double* p, Index words, int word, double smoothing, double weight) {
-  const double rest = smoothing / words;
-  for (Index c = 0; c < words; ++c) p[c] = weight * (p[c] - rest);
-  p[word] -= weight * (1 - smoothing);
+template <class Real>
+void to_adjoint(Real* p, Index words, int word, double smoothing, double weight) {
+  const auto rest = static_cast<Real>(smoothing / words), share = static_cast<Real>(weight);
+  for (Index c = 0; c < words; ++c) p[c] = share * (p[c] - rest);
+  p[word] -= static_cast<Real>(weight * (1 - smoothing));
 }
 
 }  // namespace
 
-template <class Visit>
-Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
+template <class Real, class Words, class Visit>
+Evaluation WordTask::guess(Tape& tape, const Words& weights, Visit&& visit) const {
   const int words = parameters_.spec.vocabulary;
   double loss = 0, correct = 0;
-  Matrix z;
+  MatrixOf<Real> z;
   in_groups(tape, [&](Eigen::Index first, Eigen::Index count) {
-    const ConstRows g(tape.g.data() + first * context_.width, count, context_.width);
+    const auto g =
+        in_arithmetic<Real>(ConstRows(tape.g.data() + first * context_.width, count, context_.width));
     // z = g W^T + b
-    z.noalias() = g * matrix_of(parameters_).transpose();
+    z.noalias() = g * weights.transpose();
     add_bias(parameters_, z);
     for (Eigen::Index k = 0; k < count; ++k) {
       const auto& target = tape.targets[first + k];
@@ -224,28 +258,47 @@ Evaluation WordTask::guess(Tape& tape, Visit&& visit) const {
 Evaluation WordTask::value(const Batch& batch, const double* u, TaskTape& kept) {
   auto& tape = dynamic_cast<Tape&>(kept);
   read(batch, u, tape);
-  return guess(tape, [](Eigen::Index, const auto&, const auto&) {});
+  const auto nothing = [](Eigen::Index, const auto&, const auto&) {};
+  const auto weights = matrix_of(parameters_);
+  return single_ ? guess<float>(tape, in_arithmetic<float>(weights), nothing)
+                 : guess<double>(tape, weights, nothing);
+}
+
+template <class Real>
+Evaluation WordTask::pull(Tape& tape, std::vector<double>& g_bar, std::span<double> gradient) const {
+  const int d = context_.width, words = parameters_.spec.vocabulary;
+  const auto weights = in_arithmetic<Real>(matrix_of(parameters_));
+  Rows weights_bar(gradient.data() + matrix_, words, d);
+  MatrixOf<Real> sum;  // of this batch, in float
+  if constexpr (!std::is_same_v<Real, double>) sum.setZero(words, d);
+  // guess turns the logits z into p in place; z_bar = weight (p - q) then takes the place of p.
+  const auto result = guess<Real>(tape, weights, [&](Eigen::Index first, const auto& g, auto& z) {
+    for (Eigen::Index k = 0; k < g.rows(); ++k) {
+      const auto& target = tape.targets[first + k];
+      to_adjoint(z.row(k).data(), words, target.word, loss_.smoothing, target.weight);
+    }
+    // z_bar = weight (p - q):  g_bar = z_bar W,  W_bar += z_bar^T g,  b_bar += sum of the rows of z_bar
+    Rows rows(g_bar.data() + first * d, g.rows(), d);
+    if constexpr (std::is_same_v<Real, double>) {
+      rows.noalias() = z * weights;
+      weights_bar.noalias() += z.transpose() * g;
+    } else {
+      const MatrixOf<Real> product = z * weights;
+      rows = product.template cast<double>();
+      sum.noalias() += z.transpose() * g;
+    }
+    add_to_bias(z, gradient);
+  });
+  if constexpr (!std::is_same_v<Real, double>) weights_bar += sum.template cast<double>();
+  return result;
 }
 
 Evaluation WordTask::gradient(const Batch& batch, const double* u, double* u_bar, std::span<double> gradient,
                               TaskTape& kept, KeepFor keep_for) {
   auto& tape = dynamic_cast<Tape&>(kept);
   read(batch, u, tape);
-  const int d = context_.width, words = parameters_.spec.vocabulary;
-  Rows weights_bar(gradient.data() + matrix_, words, d);
-  std::vector<double> g_bar(tape.g.size());
-  // guess turns the logits z into p in place; z_bar = weight (p - q) then takes the place of p.
-  const auto result = guess(tape, [&](Eigen::Index first, const ConstRows& g, Matrix& z) {
-    for (Eigen::Index k = 0; k < g.rows(); ++k) {
-      const auto& target = tape.targets[first + k];
-      to_adjoint(z.row(k).data(), words, target.word, loss_.smoothing, target.weight);
-    }
-    // z_bar = weight (p - q):  g_bar = z_bar W,  W_bar += z_bar^T g,  b_bar += sum of the rows of z_bar
-    Rows(g_bar.data() + first * d, g.rows(), d).noalias() = z * matrix_of(parameters_);
-    weights_bar.noalias() += z.transpose() * g;
-    add_to_bias(z, gradient);
-  });
-  std::vector<double> x_bar(g_bar.size());
+  std::vector<double> g_bar(tape.g.size()), x_bar(tape.g.size());
+  const auto result = single_ ? pull<float>(tape, g_bar, gradient) : pull<double>(tape, g_bar, gradient);
   if (keep_for == KeepFor::products)
     stack_.adjoint(g_bar.data(), x_bar.data(), gradient, tape.rows);
   else
@@ -313,15 +366,34 @@ void WordTask::pull_output(const Batch&, Index, int, double*, std::span<double>,
 }
 
 std::unique_ptr<Task> make_word_task(const Parameters& parameters, const SlabContext& context,
-                                     const Loss& loss) {
-  return std::make_unique<WordTask>(parameters, context, loss);
+                                     const Loss& loss, Precision precision) {
+  return std::make_unique<WordTask>(parameters, context, loss, precision);
 }
 
-void word_logits(const Parameters& parameters, int rows, const double* x, double* z) {
-  auto stack = stack_of(parameters);
-  stack.add(dense_stage(parameters.layout, matrix_path(parameters.spec), "word_head/b"));
+WordLogits::WordLogits(const Parameters& parameters, Precision precision)
+    : parameters_(parameters), stack_(stack_of(parameters)) {
+  const auto weights = parameters.view(matrix_path(parameters.spec));
+  if (precision != Precision::float64) single_.assign(weights.begin(), weights.end());
+}
+
+void WordLogits::operator()(int rows, const double* x, double* z) const {
+  const auto& spec = parameters_.spec;
+  const Index width = spec.width, words = spec.vocabulary;
+  Matrix g(rows, width);
   RowTape tape;
-  stack.forward(rows, x, z, tape);
+  stack_.forward(rows, x, g.data(), tape);
+  // z = g W^T + b
+  Rows to(z, rows, words);
+  if (single_.empty()) {
+    to.noalias() = g * ConstRows(parameters_.view(matrix_path(spec)).data(), words, width).transpose();
+  } else {
+    const MatrixOf<float> rounded = g.cast<float>();
+    MatrixOf<float> product(rows, words);
+    set_product(product, rounded, row_major(single_.data(), words, width).transpose());
+    to = product.cast<double>();
+  }
+  if (spec.word_head.bias)
+    to.rowwise() += Eigen::Map<const Eigen::RowVectorXd>(parameters_.view("word_head/b").data(), words);
 }
 
 }  // namespace fluxformer

@@ -24,6 +24,25 @@ void by_sums(const Left& left, const Right& right, InsertMode into, To& to) {
     }
 }
 
+/// One row: c[j] = (or +=) sum_k a[k] b[k][j], where b is read once, from front to back. A product of one row does
+/// two flops for each number of b, so that memory decides its speed.
+template <class T>
+void one_row(const ProductShape& s, const T* a, const T* b, T* __restrict c) {
+  std::vector<T> gathered;
+  if (s.a == Stored::transposed && s.a_stride > 1) {
+    for (Index k = 0; k < s.depth; ++k) gathered.push_back(a[k * s.a_stride]);
+    a = gathered.data();
+  }
+  if (s.into == InsertMode::insert) std::fill_n(c, s.columns, T(0));
+  if (s.b == Stored::transposed) {
+    for (Index j = 0; j < s.columns; ++j, b += s.b_stride)
+      c[j] += simd::sum_over<T>(s.depth, [a, b](auto at) { return at(a) * at(b); });
+  } else {
+    for (Index k = 0; k < s.depth; ++k, b += s.b_stride)
+      for (Index j = 0; j < s.columns; ++j) c[j] += a[k] * b[j];
+  }
+}
+
 #ifdef FLUXFORMER_XSMM
 /// The kernel of libxsmm, whose matrices are column-major: its first factor is b. Null if it has no kernel.
 template <class T>
@@ -71,10 +90,11 @@ void Product<T>::prepare(const ProductShape& shape) {
 template <class T>
 void Product<T>::by_blas(const T* a, const T* b, T* c) const {
   const auto& s = shape_;
+  if (s.rows == 1) return one_row(s, a, b, c);
   auto to = row_major(c, s.rows, s.columns, s.c_stride);
   // For tiny matrices the last bits of Eigen's result depend on the address of c, and restarts and repeated
   // runs would differ.
-  const bool tiny = s.rows + s.columns + s.depth < 20 || s.rows == 1 || s.columns == 1;
+  const bool tiny = s.rows + s.columns + s.depth < 20 || s.columns == 1;
   const auto multiply = [&](const auto& left, const auto& right) {
     if (tiny) return by_sums(left, right, s.into, to);
     if (s.into == InsertMode::add)

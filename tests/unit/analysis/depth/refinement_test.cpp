@@ -239,8 +239,8 @@ struct Words {
     std::vector<double> found;
     for (const auto& [sample, token, word, weight] : batch.targets) {
       std::vector<double> z(9);
-      word_logits(one.probe.parameters(), 1, at.data() + (token * 4 + sample) * one.probe.spec().width,
-                  z.data());
+      WordLogits(one.probe.parameters(), Precision::float64)(
+          1, at.data() + (token * 4 + sample) * one.probe.spec().width, z.data());
       found.push_back(weight * loss_of({}, z.data(), 9, word, 1, nullptr));
     }
     return found;

@@ -374,8 +374,8 @@ TEST(LayerScores, count_masked_words_where_the_model_guesses_them) {
   double loss = 0;
   for (const auto& [sample, token, word, weight] : one.all.targets) {
     std::vector<double> z(9);
-    word_logits(one.probe.parameters(), 1, rows.back().data() + (token * 4 + sample) * one.probe.spec().width,
-                z.data());
+    WordLogits(one.probe.parameters(), Precision::float64)(
+        1, rows.back().data() + (token * 4 + sample) * one.probe.spec().width, z.data());
     loss += loss_of({}, z.data(), 9, word, 1, nullptr) * weight;
   }
   const auto scores = one.scores();

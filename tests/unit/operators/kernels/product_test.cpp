@@ -83,14 +83,15 @@ TYPED_TEST(Products, are_the_plain_sums) {
                                              {49, 49, 16},
                                              {17, 33, 65},
                                              {128, 5, 128},
-                                             {6, 70, 1}})
+                                             {6, 70, 1},
+                                             {1, 70, 100}})
     for (const int gap : {0, 3}) check<TypeParam>(rows, columns, depth, gap);
 }
 
 TYPED_TEST(Products, of_factors_beyond_the_cache_are_the_plain_sums) {
   const int depth = 300, columns = 520;
   ASSERT_FALSE(has_kernel<TypeParam>(depth, columns));
-  check<TypeParam>(3, columns, depth, 1);
+  for (const int rows : {1, 3}) check<TypeParam>(rows, columns, depth, 1);
 }
 
 // Restarts and repeated runs allocate elsewhere.
