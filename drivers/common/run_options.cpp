@@ -32,7 +32,7 @@ Option precision_option() {
       .name = "run.precision",
       .fallback = std::string("double"),
       .doc =
-          "arithmetic of attention and reaction; the state is always double. mixed: single, with factors of "
+          "arithmetic of attention, reaction and the loss of a word head; the state is always double. mixed: single, with factors of "
           "the linear maps rounded to bfloat16 (needs a processor with avx512_bf16); mixed_emulated: the "
           "same "
           "rounding on any processor, slowly",
