@@ -318,7 +318,7 @@ class Removal(CompareTest):
         end = call("import", *save(self.folder, *Case("gpt2").published("GPT2Model")), "--output", self.path("models/headless.h5"))
         self.assertEqual(end.returncode, 0, end.stderr)
         end = self.run_program("removal", "--models.transformer=models/headless.h5", "--output.file=no.h5")
-        self.assert_refused(end, "models.transformer", "no classes", "no masked words")
+        self.assert_refused(end, "models.transformer", "no classes", "guesses no words")
         self.write("train.ini", TRAIN_DECK)
         end = self.run_program("train", "train.ini", "--quiet", "--mesh.layers=1", "--output.file=models/one.h5")
         self.assertEqual(end.code, 0, end)
