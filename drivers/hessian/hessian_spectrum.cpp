@@ -82,7 +82,7 @@ void declare_block_measures(Options& options) {
                   "compute the whole spectrum of the Gauss-Newton part, its blocks and the distances between "
                   "their spectra exactly, from the gradients of all outputs; takes samples x classes "
                   "gradients of one sample, and as many times the size of the model in memory, shared by the "
-                  "ranks; not for models of masked words, whose outputs are too many");
+                  "ranks; not for models that guess words, whose outputs are too many");
   options.declare("hessian.lambda_0", 0.01,
                   "eigenvalue, relative to the root mean square of its block, at which the axis for "
                   "comparing densities turns from linear to logarithmic",

@@ -148,7 +148,7 @@ class MaskedWords(CompareTest):
                      parts=("models.transformer = bare.h5", "guesses masked words", "<mask> or [MASK]", "--words"))
         write_model(self.path("no_head.h5"), 11, classes=0)
         self.refused(models=("--models.transformer=no_head.h5", "--data.set=tokens", "--data.file=text.h5", "--samples.count=4"),
-                     parts=("no_head.h5", "has no classes and guesses no masked words", "no loss"))
+                     parts=("no_head.h5", "has no classes and guesses no words", "no loss"))
 
     def test_texts_without_a_word_that_can_be_masked_are_refused_by_name(self):
         arrays = {**token_file(), "words": NAMES}

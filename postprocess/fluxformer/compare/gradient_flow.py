@@ -13,7 +13,7 @@ from fluxformer.report.style import Drawing, bars, canvas, legend, over, panel, 
 from fluxformer.style import SOFT
 
 BLOCKS = (("embedding_gradient", "embedding"), ("knot_gradient", "weights {}"), ("final_norm_gradient", "final norm"),
-          ("head_gradient", "classifier"), ("equation_gradient", "α, ρ"))
+          ("head_gradient", "head"), ("equation_gradient", "α, ρ"))
 
 
 def _by_depth(comparison: Comparison) -> Drawing:
@@ -61,7 +61,7 @@ def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[
 
 
 def _parameters(comparison: Comparison) -> Drawing:
-    models = comparison.having("head_gradient")
+    models = comparison.having("embedding_gradient")
     names, columns = _blocks(comparison, models)
     figure = canvas(3.4)
     axes = figure.subplots()
@@ -160,7 +160,7 @@ def draw(study: Study) -> list[Drawing]:
     drawings = [_by_depth(comparison)]
     if comparison.having("largest_singular_value"):
         drawings.append(_jacobians(comparison))
-    if comparison.having("head_gradient"):
+    if comparison.having("embedding_gradient"):
         drawings.append(_parameters(comparison))
     if courses := comparison.having("epoch_disparity"):
         drawings.append(_over_epochs(comparison, courses))
