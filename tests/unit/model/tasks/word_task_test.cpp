@@ -175,6 +175,38 @@ TEST_P(WordsOf, has_the_gauss_newton_form_of_differences_of_its_logits) {
   EXPECT_NEAR(dot(product(Curvature::gauss_newton, v), w), expected, 1e-9 * std::abs(expected));
 }
 
+// Sums of some tens of products of numbers of order one, rounded to 6e-8.
+TEST_P(WordsOf, computes_in_float_what_it_computes_in_double) {
+  constexpr double rounding = 3e-6;
+  const auto u = random_vector(run.context.size(), 9);
+  run.context.mask.length = batch.length;
+  struct Found {
+    Evaluation value = {}, with_gradient = {};
+    std::vector<double> u_bar, gradient, logits;
+  };
+  const auto found = [&](Precision precision) {
+    Found all{.u_bar = std::vector<double>(u.size()),
+              .gradient = std::vector<double>(start.size()),
+              .logits = std::vector<double>(Index{run.context.rows()} * SmallClassifier::words)};
+    const auto task = make_task(run.parameters, run.context, GetParam().loss, precision);
+    const auto tape = task->make_tape();
+    all.value = task->value(batch, u.data(), *tape);
+    all.with_gradient =
+        task->gradient(batch, u.data(), all.u_bar.data(), all.gradient, *tape, Task::KeepFor::nothing);
+    WordLogits(run.parameters, precision)(run.context.rows(), u.data(), all.logits.data());
+    return all;
+  };
+  const auto one = found(Precision::float32), other = found(Precision::float64);
+  EXPECT_NEAR(one.value.loss, other.value.loss, rounding * other.value.loss);
+  EXPECT_EQ(one.value.loss, one.with_gradient.loss);
+  EXPECT_NEAR(one.value.correct, other.value.correct, 1e-15);
+  for (const auto list : {&Found::u_bar, &Found::gradient, &Found::logits}) {
+    const double difference = relative_difference(one.*list, other.*list);
+    EXPECT_LT(difference, rounding);
+    EXPECT_GT(difference, 0);  // in double there is none
+  }
+}
+
 TEST_P(WordsOf, does_not_list_its_outputs) {
   linearise();
   std::vector<double> row(start.size());
