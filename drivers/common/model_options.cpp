@@ -302,6 +302,18 @@ void require_same_angles(const ModelPlan& plan, const ModelSpec& spec) {
   }
 }
 
+/// The key is the window of all layers, and those of a file may differ.
+void require_same_windows(const ModelPlan& plan, const ModelSpec& spec) {
+  const auto given =
+      std::ranges::find(plan.given, "attention.window", &std::pair<std::string, OptionValue>::first);
+  if (given == plan.given.end()) return;
+  for (int layer = 1; layer <= spec.layers; ++layer)
+    if (const long there = spec.window(layer); there != std::get<long>(given->second))
+      throw BadInput("attention.window = " + value_text(given->second) + ": layer " + std::to_string(layer) +
+                     " of the model in " + plan.file + " has " + std::to_string(there) +
+                     "; leave the key out or give that value");
+}
+
 void override_coefficients(const ModelPlan& plan, Parameters& parameters) {
   const auto& layout = parameters.layout;
   if (plan.alpha.given) parameters.values[layout.alpha()] = plan.alpha.value;
@@ -318,6 +330,7 @@ Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
   const auto& spec = parameters.spec;
   require_same(plan, spec);
   require_same_angles(plan, spec);
+  require_same_windows(plan, spec);
   if (input.features > 0 && spec.features != input.features)
     throw BadInput(
         "data.set: its tokens have " + std::to_string(input.features) + " numbers, the model in " + file +
@@ -411,7 +424,6 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
       {"attention.head_width", long{spec.attention.head_width}},
       {"attention.qk_norm", spec.attention.qk_norm},
       {"attention.rotary", to_word(spec.attention.rotary.layout)},
-      {"attention.window", long{spec.window(1)}},
       {"attention.kernel", to_word(spec.attention.kernel)},
       {"attention.normalisation", to_word(spec.attention.normalisation)},
       {"depth.norm", to_word(spec.norm)},

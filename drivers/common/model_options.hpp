@@ -59,7 +59,8 @@ void require_length(const ModelSpec& spec, int tokens, const std::string& what, 
                     MPI_Comm comm);
 
 /// Values of the keys of role `model` for a model. equation.alpha, rho and kappa, which override a model file
-/// if given, are left out, and attention.iterations for attention without iterations.
+/// if given, are left out, attention.window, which may differ by layer, and attention.iterations for attention without
+/// iterations.
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);
 
 /// The discretisation of the equation: the layers are those of the model; 0 cells: those of the model, too.

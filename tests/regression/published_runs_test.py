@@ -127,6 +127,12 @@ class PublishedRuns(ProgramTest):
             end = self.run_program("evolve", "--model.file=model.h5", "--inflow.source=noise", "--output.file=out.h5", ranks=1)
             self.assert_refused(end, "model.h5", message)
 
+    def test_a_window_that_is_given_is_that_of_every_layer(self):
+        self.imported("qwen2", "Qwen2ForCausalLM")  # a window of 3 from the second layer on
+        for window, layer, there in ((0, 2, 3), (3, 1, 0)):
+            end = self.run_program("evolve", "--model.file=model.h5", f"--attention.window={window}", "--output.file=out.h5", ranks=2)
+            self.assert_refused(end, f"attention.window = {window}: layer {layer} of the model in model.h5 has {there}")
+
     def test_logits_of_a_model_without_a_head_are_refused(self):
         end = call("import", *save(self.folder, *Case("gpt2").published("GPT2Model")), "--output", self.path("model.h5"))
         self.assertEqual(end.returncode, 0, end.stderr)

@@ -13,7 +13,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from described import names_of  # noqa: E402
 from program import TrainTest, together  # noqa: E402
 
 TOPICS = ("--data.tokens=patches", "--data.set=topics", "--data.length=32", "--data.vocabulary=500", "--data.classes=4")
@@ -240,8 +239,8 @@ class Refusals(MaskedTest):
             ("ablation", [*TOPICS[1:], objective], ["train.objective = masked: the ablation trains classifiers"]),
             ("train", [*TOPICS, "--model.file=odd.h5"], ["odd.h5: /model/head/norm_gain has no place in this model"]),
             ("hessian_spectrum", [*TOPICS[1:], "--models.transformer=classes.h5", objective], ["train.objective", "unknown key"]),
-            *((name, [*TOPICS[1:], model], ["models.transformer = masked.h5: has no classes", "masked words cannot be compared", "train"])
-              for name in names_of("compare")),
+            *((name, [*TOPICS[1:], model], ["models.transformer = masked.h5: has no classes", "models that guess words cannot be compared", "train"])
+              for name in ("bottleneck", "perturbation")),
         ]
 
         def work(experiment, arguments, parts, ranks):
