@@ -133,7 +133,7 @@ ModelsPlan models_plan_of(const Settings& settings) {
 ComparedModels::ComparedModels(const ModelsPlan& plan, MPI_Comm comm, ModelNeeds needs, Marches marches)
     : plan_(plan), comm_(comm), needs_(needs), marches_(marches) {
   const bool first_is_transformer = !plan.files.empty() && plan.files.front().first == transformer;
-  if (!first_is_transformer && needs == ModelNeeds::classes)
+  if (!first_is_transformer && (needs == ModelNeeds::classes || needs == ModelNeeds::transformer))
     throw BadInput("models.transformer: no file given");
   for (const auto& [name, pattern] : plan.files) read_files(name, pattern);
   if (names_.empty())
@@ -202,7 +202,7 @@ void ComparedModels::read_files(const std::string& name, const std::string& patt
 }
 
 void ComparedModels::require_head(const std::string& key, const ModelSpec& spec) const {
-  if (spec.classes > 0 || needs_ == ModelNeeds::states) return;
+  if (spec.classes > 0 || needs_ == ModelNeeds::states || needs_ == ModelNeeds::transformer) return;
   if (!spec.word_head.present)
     throw BadInput(key + ": has no classes" +
                    (needs_ == ModelNeeds::loss ? " and guesses no masked words" : "") + ", and so no loss");

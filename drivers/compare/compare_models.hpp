@@ -88,8 +88,8 @@ class ModelOrigin {
 
 /// Models that an experiment can work with. classes: a Transformer, and every model has a classifier. loss:
 /// every model has a classifier or guesses masked words; one model without a Transformer will do. states: the
-/// same, and models without any head, too.
-enum class ModelNeeds { classes, loss, states };
+/// same, and models without any head, too. transformer: a Transformer, and models without any head will do.
+enum class ModelNeeds { classes, loss, states, transformer };
 
 /// One model of one seed.
 struct ComparedModel {
