@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <iomanip>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "analysis/attention/attention_variables.hpp"
 #include "analysis/attention/layer_attention.hpp"
@@ -15,6 +17,7 @@
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
+#include "operators/attention/reach.hpp"
 
 namespace fluxformer {
 namespace {
@@ -37,6 +40,7 @@ struct MeanScores {
 /// A PDE model scored against the Transformer: once as trained, once with untrained weights (a null control).
 struct Matched {
   int heads;  ///< number of heads of the Transformer
+  const attention::HeadAccumulator& transformer;
   const attention::AttentionAccumulator &trained, &untrained;
   const attention::HeadMatch &pairs, &pairs_untrained;
 };
@@ -44,8 +48,9 @@ struct Matched {
 class AttentionComparison final : public ModelStudy {
  public:
   AttentionComparison(const Settings& settings, MPI_Comm comm);
+  std::string describe() const override;
   static study::Contents contents();
-  /// A table of scores and margins, means over layers and seeds.
+  /// A table of scores and margins, means over layers and seeds, and how far heads look.
   std::string summary(const Findings& found) const override;
 
  protected:
@@ -53,14 +58,21 @@ class AttentionComparison final : public ModelStudy {
   void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
+  /// Throws BadInput unless the queries of all models see the same keys in each layer.
+  void require_same_keys() const;
   /// Scores the attention of the Transformer against each of `others` over all samples; with the `pairs` of
   /// their heads, also for each sample.
-  std::vector<attention::AttentionAccumulator> score(
-      const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
-      const std::vector<attention::HeadMatch>& pairs = {}) const;
-  /// Adds the scores between the Transformers of two seeds, a ceiling for PDE models.
-  void add_ceiling(std::size_t seed, Results& to) const;
+  attention::ComparedAttention score(const SampleSet& samples, const Parameters& transformer,
+                                     const std::vector<const Parameters*>& others,
+                                     const std::vector<attention::HeadMatch>& pairs = {}) const;
+  /// Measures the Transformer: its heads and, with several seeds, the scores between those of two seeds, a
+  /// ceiling for PDE models.
+  void measure_transformer(std::size_t seed, Results& to) const;
+  /// A line with the mean distance of attention of each model; "" without distances.
+  std::string distances(const Findings& found) const;
   int layers() const { return first_.spec.layers; }
+  /// True if tokens are a line, along which they have a distance.
+  bool has_distances() const { return problem().line().tokens_y() == 1; }
   /// Adds a variable over layers.
   void add_layers(const io::Variable& variable, const std::function<double(int)>& of_layer,
                   Results& to) const;
@@ -68,6 +80,8 @@ class AttentionComparison final : public ModelStudy {
   void add_scores(const Matched& found, Results& to) const;
   /// Adds the measures of single heads of the Transformer and their partners.
   void add_heads(const Matched& found, Results& to) const;
+  /// Adds what each head of a model does by itself: of those that are matched with the Transformer's.
+  void add_own(const attention::HeadAccumulator& heads, const attention::HeadMatch& pairs, Results& to) const;
 
   const Parameters& first_;  // the Transformer of the first seed
   SampleSet matching_;
@@ -75,23 +89,51 @@ class AttentionComparison final : public ModelStudy {
 };
 
 AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm)
-    : ModelStudy(settings, comm),
+    : ModelStudy(settings, comm, {.head = ModelNeeds::Head::none}),
       first_(problem().models().at(0, "transformer").parameters),
       matching_(problem().other_samples(settings.integer("attention.matching"), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (problem().line().tokens() < 2)
     throw BadInput("data.length: attention over a single token carries no information");
-  if (first_.spec.causal)
-    throw BadInput("models.transformer: the comparison does not support causal attention");
   for (const auto& name : problem().models().names()) {
     if (problem().models().at(0, name).parameters.spec.attention.normalisation == Normalisation::linear)
       throw BadInput("models." + name +
                      ": attention.normalisation = linear: the comparison needs rows that sum to 1");
     require_layer_ends(name);
   }
+  require_same_keys();
 }
 
-std::vector<attention::AttentionAccumulator> AttentionComparison::score(
+void AttentionComparison::require_same_keys() const {
+  const auto& models = problem().models();
+  const auto seen = [&](const ModelSpec& spec, int layer) {
+    return reach_of(spec.causal, spec.window(layer)).on_lines_of(problem().line().tokens());
+  };
+  const auto window = [](const ModelSpec& spec, int layer) {
+    const int tokens = spec.window(layer);
+    return tokens > 0 ? "a window of " + std::to_string(tokens) + " token(s)" : "no window";
+  };
+  for (const auto& name : models.names())
+    for (std::size_t seed = 0; seed < models.seeds().size(); ++seed)
+      for (int l = 1; l <= layers(); ++l) {
+        const auto& model = models.at(seed, name);
+        const auto& spec = model.parameters.spec;
+        if (seen(spec, l) != seen(first_.spec, l))
+          throw BadInput("models." + name + " = " + model.file + ": attention of layer " + std::to_string(l) +
+                         " has " + window(spec, l) + ", and " + window(first_.spec, l) + " in " +
+                         models.at(0, "transformer").file + "; rows over the same keys are compared");
+      }
+}
+
+std::string AttentionComparison::describe() const {
+  const auto& line = problem().line();
+  return ModelStudy::describe() +
+         (has_distances() ? ""
+                          : "\nattention by distance: left out; tokens are no line, but a lattice of " +
+                                std::to_string(line.tokens_x()) + " x " + std::to_string(line.tokens_y()));
+}
+
+attention::ComparedAttention AttentionComparison::score(
     const SampleSet& samples, const Parameters& transformer, const std::vector<const Parameters*>& others,
     const std::vector<attention::HeadMatch>& pairs) const {
   const auto t = problem().probe(transformer);
@@ -104,25 +146,29 @@ std::vector<attention::AttentionAccumulator> AttentionComparison::score(
   return attention::compare_attention(samples, *t, p, draws_, pairs);
 }
 
-void AttentionComparison::add_ceiling(std::size_t seed, Results& to) const {
+void AttentionComparison::measure_transformer(std::size_t seed, Results& to) const {
   const auto& models = problem().models();
   const std::size_t seeds = models.seeds().size();
-  if (seeds < 2) return;
   const auto& mine = models.at(seed, "transformer").parameters;
+  const int heads = mine.spec.attention.heads;
+  const auto own = attention::heads_in_order({layers(), heads, heads});
+  if (seeds < 2) {
+    add_own(score(problem().samples(), mine, {}).heads[0], own, to);
+    return;
+  }
   const auto& other = models.at((seed + 1) % seeds, "transformer").parameters;
   const auto pairs =
-      attention::match_layers(score(matching_, mine, {&other})[0], attention::RowScore::centred);
-  const auto meter = score(problem().samples(), mine, {&other}, {pairs});
+      attention::match_layers(score(matching_, mine, {&other}).scores[0], attention::RowScore::centred);
+  const auto found = score(problem().samples(), mine, {&other}, {pairs});
+  const auto& meter = found.scores[0];
   for (std::size_t j = 0; j < all_scores.size(); ++j) {
-    std::vector<double> values;
-    values.reserve(layers());
-    for (int l = 0; l < layers(); ++l)
-      values.push_back(attention::matched_score(meter[0], l, pairs[l], all_scores[j]));
     const auto ceiling = attention::variables::of_transformers(attention::variables::scores[j]);
-    to.put(ceiling, values);
+    add_layers(
+        ceiling, [&](int l) { return attention::matched_score(meter, l, pairs[l], all_scores[j]); }, to);
     to.put(attention::variables::of_samples(ceiling),
-           meter[0].by_sample().of(all_scores[j], attention::Against::match));
+           meter.by_sample().of(all_scores[j], attention::Against::match));
   }
+  add_own(found.heads[0], own, to);
 }
 
 study::Contents AttentionComparison::contents() {
@@ -134,11 +180,12 @@ study::Contents AttentionComparison::contents() {
       measures.push_back(one);
       measures.push_back(of_samples(one));
     }
-  for (const auto& one :
-       {centred_heads, matched_head, entropy_transformer, entropy, flat_rows, scored_samples, map})
+  for (const auto& one : {centred_heads, matched_head, entropy_transformer, entropy, flat_rows,
+                          scored_samples, map, weight_by_distance, of_uniform_heads(weight_by_distance),
+                          pairs_by_distance, mean_distance, of_uniform_heads(mean_distance)})
     measures.push_back(one);
   return compare::with_models(
-      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key}, {}, {}, measures});
+      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, distance}, {}, {}, measures});
 }
 
 void AttentionComparison::add_axes(StudyRecord& record) {
@@ -147,12 +194,13 @@ void AttentionComparison::add_axes(StudyRecord& record) {
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
   record.axis(axes::query, 0, problem().line().tokens() - 1);
   record.axis(axes::key, 0, problem().line().tokens() - 1);
+  if (has_distances()) record.axis(attention::variables::distance, 0, problem().line().tokens() - 1);
 }
 
 void AttentionComparison::measure_model(std::size_t seed, const std::string& name, Results& to) {
   to.put(attention::variables::map, attention::attention_map(problem().samples(), *probe(seed, name)));
   if (name == "transformer") {
-    add_ceiling(seed, to);
+    measure_transformer(seed, to);
     return;
   }
   const auto& models = problem().models();
@@ -165,15 +213,22 @@ void AttentionComparison::measure_model(std::size_t seed, const std::string& nam
       attention::heads_in_order({layers(), transformer.spec.attention.heads, pde.spec.attention.heads});
   auto paired_untrained = paired;
   if (exchangeable) {
-    const auto validation = score(matching_, transformer, {&pde, &untrained});
+    const auto validation = score(matching_, transformer, {&pde, &untrained}).scores;
     paired = attention::match_layers(validation[0], attention::RowScore::centred);
     paired_untrained = attention::match_layers(validation[1], attention::RowScore::centred);
   }
-  const auto meters = score(problem().samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
+  const auto measured =
+      score(problem().samples(), transformer, {&pde, &untrained}, {paired, paired_untrained});
 
-  const Matched found{transformer.spec.attention.heads, meters[0], meters[1], paired, paired_untrained};
+  const Matched found{.heads = transformer.spec.attention.heads,
+                      .transformer = measured.heads[0],
+                      .trained = measured.scores[0],
+                      .untrained = measured.scores[1],
+                      .pairs = paired,
+                      .pairs_untrained = paired_untrained};
   add_scores(found, to);
   add_heads(found, to);
+  add_own(measured.heads[1], paired, to);
 }
 
 void AttentionComparison::add_layers(const io::Variable& variable, const std::function<double(int)>& of_layer,
@@ -229,11 +284,41 @@ void AttentionComparison::add_heads(const Matched& found, Results& to) const {
   add(variables::centred_heads,
       [&](int l, int t, int p) { return p < 0 ? none : meter.score(attention::RowScore::centred, l, t, p); });
   add(variables::matched_head, [](int, int, int p) { return p; });
-  add(variables::entropy_transformer, [&](int l, int t, int) { return meter.entropy_t(l, t); });
-  add(variables::entropy, [&](int l, int, int p) { return p < 0 ? none : meter.entropy_p(l, p); });
+  add(variables::entropy_transformer, [&](int l, int t, int) { return found.transformer.entropy(l, t); });
   add(variables::flat_rows, [&](int l, int t, int p) { return p < 0 ? 0.0 : meter.flat_rows(l, t, p); });
   add_layers(
       variables::scored_samples, [&](int l) { return meter.samples(l); }, to);
+}
+
+void AttentionComparison::add_own(const attention::HeadAccumulator& heads, const attention::HeadMatch& pairs,
+                                  Results& to) const {
+  namespace variables = attention::variables;
+  const auto of_heads = [&](const auto& value) {
+    std::vector<double> values;
+    for (int l = 0; l < layers(); ++l)
+      for (const int head : pairs[l]) values.push_back(head < 0 ? missing_value : value(l, head));
+    return values;
+  };
+  to.put(variables::entropy, of_heads([&](int l, int head) { return heads.entropy(l, head); }));
+  if (!has_distances()) return;
+  to.put(variables::mean_distance, of_heads([&](int l, int head) { return heads.mean_distance(l, head); }));
+  add_layers(
+      variables::of_uniform_heads(variables::mean_distance), [&](int l) { return heads.uniform_distance(l); },
+      to);
+
+  std::vector<double> weights, uniform, count;
+  for (int l = 0; l < layers(); ++l) {
+    for (const int head : pairs[l])
+      for (int distance = 0; distance < heads.shape().tokens; ++distance)
+        weights.push_back(head < 0 ? missing_value : heads.weight(l, head, distance));
+    for (int distance = 0; distance < heads.shape().tokens; ++distance) {
+      uniform.push_back(heads.uniform_weight(l, distance));
+      count.push_back(static_cast<double>(heads.pairs(l, distance)));
+    }
+  }
+  to.put(variables::weight_by_distance, weights);
+  to.put(variables::of_uniform_heads(variables::weight_by_distance), uniform);
+  to.put(variables::pairs_by_distance, count);
 }
 
 std::string AttentionComparison::summary(const Findings& found) const {
@@ -259,7 +344,7 @@ std::string AttentionComparison::summary(const Findings& found) const {
       one->margin[j] += attention::margin_over(by, mean(measure), nulls);
     }
   }
-  if (means.empty()) return {};
+  if (means.empty()) return distances(found);
   std::ostringstream text;
   text << "mean over layers and seeds (margin over the best null)\n"
        << std::left << std::setw(14) << "  model" << std::right;
@@ -276,6 +361,34 @@ std::string AttentionComparison::summary(const Findings& found) const {
       text << std::setw(18) << cell.str();
     }
   }
+  const auto far = distances(found);
+  return text.str() + (far.empty() ? "" : "\n" + far);
+}
+
+std::string AttentionComparison::distances(const Findings& found) const {
+  namespace variables = attention::variables;
+  if (!has_distances()) return {};
+  // Sums over layers, seeds and heads, as far as these have a partner
+  struct Mean {
+    double sum = 0, count = 0;
+    void add(const std::vector<double>& values) {
+      for (const double value : values)
+        if (!std::isnan(value)) sum += value, count += 1;
+    }
+  };
+  std::vector<std::pair<std::string, Mean>> means;  // by model, in the order of measurement
+  Mean uniform;
+  for (std::size_t k = 0; k < found.count(); ++k) {
+    const auto& model = found.places()[k].group;
+    auto one = std::ranges::find(means, model, &std::pair<std::string, Mean>::first);
+    if (one == means.end()) one = means.insert(means.end(), {model, {}});
+    one->second.add(found.at(k, variables::mean_distance));
+    uniform.add(found.at(k, variables::of_uniform_heads(variables::mean_distance)));
+  }
+  std::ostringstream text;
+  text << "mean distance of attention in tokens: " << std::fixed << std::setprecision(2);
+  for (const auto& [model, mean] : means) text << model << ' ' << mean.sum / mean.count << ", ";
+  text << "uniform rows " << uniform.sum / uniform.count;
   return text.str();
 }
 
@@ -293,7 +406,8 @@ ExperimentEntry attention_experiment() {
   return study_entry<AttentionComparison>(
       {.name = "attention",
        .family = "compare",
-       .sentence = "scores the attention of PDE models against that of a trained Transformer",
+       .sentence =
+           "scores the attention of PDE models against that of a Transformer, and says how far heads look",
        .cites = "docs/model.md; arXiv 2408.09523",
        .declare = declare_attention});
 }

@@ -28,20 +28,32 @@ const ListedSamples& data() {
   return samples;
 }
 
-Parameters model(std::uint64_t seed) {
+ModelSpec spec_of_model() {
   auto spec = small_model(layers);
   spec.features = features;
   spec.tokens = tokens;
   spec.classes = classes;
-  return random_parameters({.model = spec, .kappa = 0.1, .seed = seed});
+  return spec;
+}
+
+Parameters model(std::uint64_t seed) {
+  return random_parameters({.model = spec_of_model(), .kappa = 0.1, .seed = seed});
+}
+
+/// The second layer hears two tokens.
+Parameters causal_model(std::uint64_t seed) {
+  auto spec = spec_of_model();
+  spec.causal = true;
+  spec.windows = {0, 2};
+  return random_parameters({.model = spec, .seed = seed});
 }
 
 /// All seven samples, distributed over the ranks of a communicator, and a model for them.
 struct Shared {
-  Shared(MPI_Comm comm, int at_a_time, std::uint64_t seed = 3)
+  Shared(MPI_Comm comm, int at_a_time, const Parameters& parameters = model(3))
       : line(token_line(MPI_COMM_SELF, data())),
         samples(comm, line, data(), all_of(data()), at_a_time),
-        probe(on_cells(model(seed), layers), line, at_a_time, Precision::float64) {}
+        probe(on_cells(parameters, layers), line, at_a_time, Precision::float64) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
@@ -71,20 +83,30 @@ std::vector<double> states(Shared& on) {
 }
 
 std::vector<double> alignment(Shared& on) {
-  Shared other(on.samples.comm(), on.samples.capacity(), 5);
+  Shared other(on.samples.comm(), on.samples.capacity(), model(5));
   const auto meter = states::align(on.samples, on.probe, other.probe, Examples::tokens);
   auto all = meter.alignment();
   append(all, meter.unrelated());
   return all;
 }
 
-std::vector<double> attention(Shared& on) {
-  Shared other(on.samples.comm(), on.samples.capacity(), 5);
+std::vector<double> attention_of(Shared& on, Shared& other) {
   const int heads = on.probe.spec().attention.heads;
   auto all = attention::attention_map(on.samples, on.probe);
   const auto pairs = attention::heads_in_order({layers, heads, heads});
-  for (const auto& meter :
-       attention::compare_attention(on.samples, on.probe, {&on.probe, &other.probe}, 5, {pairs, pairs})) {
+  const auto found =
+      attention::compare_attention(on.samples, on.probe, {&on.probe, &other.probe}, 5, {pairs, pairs});
+  for (const auto& one : found.heads)
+    for (int l = 0; l < layers; ++l)
+      for (int h = 0; h < heads; ++h) {
+        append(all, {one.entropy(l, h), one.mean_distance(l, h), one.uniform_distance(l)});
+        for (int distance = 0; distance < tokens; ++distance) {
+          const auto pairs_there = static_cast<double>(one.pairs(l, distance));
+          all.push_back(pairs_there);
+          if (pairs_there > 0) append(all, {one.weight(l, h, distance), one.uniform_weight(l, distance)});
+        }
+      }
+  for (const auto& meter : found.scores) {
     for (const auto against :
          {attention::Against::match, attention::Against::uniform, attention::Against::permuted})
       for (const double score : meter.by_sample().of(attention::RowScore::kl, against))
@@ -92,10 +114,21 @@ std::vector<double> attention(Shared& on) {
     for (int l = 0; l < layers; ++l)
       for (int h = 0; h < heads; ++h)
         append(all,
-               {meter.score(attention::RowScore::kl, l, h, h), meter.entropy_t(l, h),
+               {meter.score(attention::RowScore::kl, l, h, h),
                 meter.permuted_score(attention::RowScore::js, l, h), static_cast<double>(meter.samples(l))});
   }
   return all;
+}
+
+std::vector<double> attention(Shared& on) {
+  Shared other(on.samples.comm(), on.samples.capacity(), model(5));
+  return attention_of(on, other);
+}
+
+std::vector<double> causal_attention(Shared& on) {
+  Shared one(on.samples.comm(), on.samples.capacity(), causal_model(3)),
+      other(on.samples.comm(), on.samples.capacity(), causal_model(5));
+  return attention_of(one, other);
 }
 
 std::vector<double> gradients(Shared& on) {
@@ -187,10 +220,12 @@ std::vector<double> tables(Shared& on) {
 
 TEST(SumsOverSamples, do_not_depend_on_ranks) {
   using Measure = std::vector<double> (*)(Shared&);
-  const std::pair<const char*, Measure> measures[] = {{"states", states},           {"alignment", alignment},
-                                                      {"attention", attention},     {"gradients", gradients},
-                                                      {"jacobians", jacobians},     {"perturbed", perturbed},
-                                                      {"information", information}, {"tables", tables}};
+  const std::pair<const char*, Measure> measures[] = {
+      {"states", states},       {"alignment", alignment},
+      {"attention", attention}, {"causal attention", causal_attention},
+      {"gradients", gradients}, {"jacobians", jacobians},
+      {"perturbed", perturbed}, {"information", information},
+      {"tables", tables}};
   for (const auto& [name, measure] : measures) {
     Shared alone(MPI_COMM_SELF, 7), together(MPI_COMM_WORLD, 2);
     const auto expected = measure(alone);

@@ -83,6 +83,10 @@ class Tables(FolderTest):
                 self.assert_mean(row[column], self.measured("attention", model, name).mean(axis=1))
         self.assert_mean(self.row("Attention", "ceiling: two Transformers")["cosine"],
                          self.measured("attention", "transformer", "cosine_ceiling").mean(axis=1))
+        for label, model, name in (("Transformer", "transformer", "mean_distance"), ("PDE, distilled", "distilled", "mean_distance"),
+                                   ("null: uniform rows", "independent", "mean_distance_uniform")):
+            values = self.measured("attention", model, name)
+            self.assert_mean(self.row("Attention", label)["mean distance  [token]"], values.mean(axis=tuple(range(1, values.ndim))))
         for label, null in (("null: uniform rows", "uniform"), ("null: keys permuted", "permuted"), ("null: untrained PDE model", "untrained")):
             self.assert_mean(self.row("Attention", label)["KL divergence  [nat]"], self.measured("attention", "independent", f"kl_{null}").mean(axis=1))
 

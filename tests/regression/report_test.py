@@ -128,6 +128,22 @@ class Page(ReportTest):
         np.testing.assert_allclose(shown["embedded input"], 0.5 ** np.arange(9), **near)
         np.testing.assert_allclose(values.lines[1].get_ydata(), 0.5 ** np.arange(9), **near)
 
+    def test_attention_by_distance_is_that_of_the_file_as_far_as_its_window_goes(self):
+        panels = self.figures["data0-attention-distances"].figure.axes
+        self.assertEqual(len(panels), len(sample.MODELS) * sample.LAYERS)
+        with h5py.File(os.path.join(self.made_in, "attention.h5")) as file:
+            for row, model in enumerate(sample.MODELS):
+                group = file[f"analysis/attention/{model}"]
+                for layer, axes in enumerate(panels[row * sample.LAYERS:(row + 1) * sample.LAYERS]):
+                    *heads, mean, uniform = axes.lines
+                    self.assertEqual(len(heads), sample.HEADS)
+                    seen = sample.TOKENS if layer + 1 < sample.LAYERS else sample.TOKENS // 3
+                    weights = group["weight_by_distance"][:, layer, :, :seen].mean(axis=0)
+                    for line, values in ((heads[1], weights[1]), (mean, weights.mean(axis=0)),
+                                         (uniform, group["weight_by_distance_uniform"][:, layer, :seen].mean(axis=0))):
+                        np.testing.assert_allclose(line.get_xydata(), np.column_stack([np.arange(seen), values]), rtol=1e-12)
+                    self.assertEqual(uniform.get_linestyle(), "--")
+
     def test_what_it_cost_is_said(self):
         self.assertIn("wall time [s] 2.0 · of it for all seeds [s] Transformer 6.0; PDE, independent 6.0; PDE, distilled 6.0", self.page)
 

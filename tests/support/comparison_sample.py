@@ -82,13 +82,28 @@ class ComparisonFile:
             self.describe(model, files="a.h5", trained="trained, seed 1\ntrained, seed 2", parameters=PARAMETERS, norm="pre", knots=2)
 
 
+def add_distances(out, models):
+    """Causal attention by distance on lines of TOKENS tokens, of which the last layer sees a third."""
+    back, layer = np.arange(TOKENS), np.arange(LAYERS)[:, None]
+    pairs = np.where((layer + 1 < LAYERS) | (back < TOKENS // 3), TOKENS - back, np.nan)
+    for model in models:
+        uniform = pairs / np.nansum(pairs, axis=1, keepdims=True)
+        out.add(model, "weight_by_distance_uniform", uniform)
+        out.add(model, "weight_by_distance", np.stack([uniform * np.exp(-rate * back) for rate in np.linspace(0.1, 0.5, HEADS)], axis=1))
+        out.exact(model, "pairs_by_distance", np.tile(np.nan_to_num(pairs), (len(out.seeds), 1, 1)))
+        out.add(model, "mean_distance_uniform", np.full(LAYERS, 2.5))
+        out.add(model, "mean_distance", np.full((LAYERS, HEADS), 2.0))
+
+
 def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **how):
     """`score`, `null`: cosine of the models and of every null control; spread over seeds as in ComparisonFile."""
     with ComparisonFile(path, "attention", **how) as out:
         out.depths(("transformer", *models))
         for name, count in (("layer", LAYERS), ("head", HEADS), ("query", TOKENS), ("key", TOKENS)):
             out.axis(name, np.arange(count) + (name == "layer"))
+        out.axis("distance", np.arange(TOKENS))
         out.describe_models(("transformer", *models))
+        add_distances(out, ("transformer", *models))
         rows = np.full((LAYERS, TOKENS, TOKENS), 1 / TOKENS)
         out.add("transformer", "map", rows)
         ones, heads = np.ones(LAYERS), np.ones((LAYERS, HEADS))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,7 @@ bool is_similarity(RowScore score) {
   return score == RowScore::cosine || score == RowScore::centred;
 }
 
-void AttentionRow::assign(const double* p, int n) {
+void AttentionRow::assign(const double* p, Index n) {
   p_ = Eigen::Map<const Eigen::ArrayXd>(p, n);
   p_ /= p_.sum();
   // 0 log 0 = 0, because log_p_ is finite.
@@ -58,8 +59,15 @@ RowScores compare(const AttentionRow& p, const AttentionRow& q) {
       flat};
 }
 
-std::vector<double> uniform_row(int n) {
+std::vector<double> uniform_row(Index n) {
   return std::vector<double>(n, 1.0 / n);
+}
+
+int VisibleKeys::compared_queries() const {
+  int queries = 0;
+  for (int query = 0; query < length; ++query)
+    if (of(query).count() > 1) ++queries;
+  return queries;
 }
 
 void KeyShuffle::permute(long sample, int layer, int head, int query, std::span<double> row) const {
@@ -214,27 +222,33 @@ void AttentionAccumulator::reduce(MPI_Comm comm) {
   if (each_) each_->reduce(comm);
 }
 
-void AttentionAccumulator::add(long sample, int layer, int tokens, int length, const double* t,
+namespace {
+
+/// The weights of the keys `seen` in row k(x,.) of a head: k is [head][query][key].
+const double* row_of(const double* k, int tokens, int head, int query, const KeyRange& seen) {
+  return k + (Index{head} * tokens + query) * tokens + seen.first;
+}
+
+}  // namespace
+
+void AttentionAccumulator::add(long sample, int layer, const VisibleKeys& keys, const double* t,
                                const double* p, Index place) {
-  if (length < 2)
-    throw BadInput("attention of sample " + std::to_string(sample) + ": " + std::to_string(length) +
-                   " token; comparing attention takes at least 2");
+  const int queries = keys.compared_queries();
+  if (queries == 0)
+    throw BadInput("attention of sample " + std::to_string(sample) +
+                   ": no token sees another one; comparing attention takes at least 2 keys");
   double* const sums = local() + layer * layer_size();
-  // The mean over the n queries of a sample, and row entropies over log n
-  const double weight = 1.0 / length, per_entropy = weight / std::log(length);
-  uniform_.assign(uniform_row(length).data(), length);
-  for (int query = 0; query < length; ++query) {
-    // Row k(x,.) of head h and query x: k is [head][query][key].
-    const auto row = [&](const double* k, int head) { return k + (Index{head} * tokens + query) * tokens; };
-    double* entropy = sums + entropies();
-    const auto take = [&](const double* k, std::vector<AttentionRow>& rows) {
-      for (int head = 0; head < std::ssize(rows); ++head) {
-        rows[head].assign(row(k, head), length);
-        *entropy++ += per_entropy * rows[head].entropy();
-      }
-    };
-    take(t, t_);
-    take(p, p_);
+  // The mean over the queries of a sample
+  const double weight = 1.0 / queries;
+  Index uniform_keys = 0;
+  for (int query = 0; query < keys.length; ++query) {
+    const auto seen = keys.of(query);
+    const Index n = seen.count();
+    if (n < 2) continue;
+    if (n != uniform_keys) uniform_.assign(uniform_row(n).data(), n), uniform_keys = n;
+    const auto row = [&](const double* k, int head) { return row_of(k, keys.tokens, head, query, seen); };
+    for (int head = 0; head < shape_.heads_t; ++head) t_[head].assign(row(t, head), n);
+    for (int head = 0; head < shape_.heads_p; ++head) p_[head].assign(row(p, head), n);
     for (int i = 0; i < shape_.heads_t; ++i) {
       const AttentionRow& mine = t_[i];
       for (int j = 0; j < shape_.heads_p; ++j) {
@@ -249,9 +263,9 @@ void AttentionAccumulator::add(long sample, int layer, int tokens, int length, c
         if (each_) each_->add(place, layer, null, scores, weight);
       };
       add_null(Against::uniform, uniform_, sums + null_of(i));
-      shuffled_.assign(row(t, i), row(t, i) + length);
+      shuffled_.assign(row(t, i), row(t, i) + n);
       shuffle_.permute(sample, layer, i, query, shuffled_);
-      permuted_.assign(shuffled_.data(), length);
+      permuted_.assign(shuffled_.data(), n);
       add_null(Against::permuted, permuted_, sums + null_of(i) + block);
     }
   }
@@ -267,17 +281,71 @@ long AttentionAccumulator::flat_rows(int layer, int t, int p) const {
   return std::lround(layer_sums(layer)[pair(t, p) + row_score_count]);
 }
 
-double AttentionAccumulator::entropy_t(int layer, int head) const {
+long AttentionAccumulator::samples(int layer) const {
+  return std::lround(layer_sums(layer)[layer_size() - 1]);
+}
+
+HeadAccumulator::HeadAccumulator(const Shape& shape) : shape_(shape) {
+  set_size(shape.layers * layer_size());
+}
+
+void HeadAccumulator::add(int layer, const VisibleKeys& keys, const double* k) {
+  double* const sums = local() + layer * layer_size();
+  double *const flat = sums + by_distance(uniform()), *const pairs = sums + by_distance(uniform() + 1);
+  const int compared = keys.compared_queries();
+  for (int query = 0; query < keys.length; ++query) {
+    const auto seen = keys.of(query);
+    const Index n = seen.count();
+    const auto distance = [&](Index key) { return std::abs(query - key); };
+    for (Index key = seen.first; key < seen.end; ++key)
+      flat[distance(key)] += 1.0 / n, pairs[distance(key)] += 1;
+    for (int head = 0; head < shape_.heads; ++head) {
+      row_.assign(row_of(k, keys.tokens, head, query, seen), n);
+      double* const weights = sums + by_distance(head);
+      for (Index key = seen.first; key < seen.end; ++key)
+        weights[distance(key)] += row_.weights()[key - seen.first];
+      // The mean over the queries of a sample, of row entropies over log n
+      if (n > 1) sums[entropies() + head] += 1.0 / compared / std::log(n) * row_.entropy();
+    }
+  }
+  if (compared > 0) sums[layer_size() - 1] += 1;
+}
+
+double HeadAccumulator::entropy(int layer, int head) const {
   const double* const sums = layer_sums(layer);
   return sums[entropies() + head] / sums[layer_size() - 1];
 }
 
-double AttentionAccumulator::entropy_p(int layer, int head) const {
-  return entropy_t(layer, shape_.heads_t + head);
+long HeadAccumulator::pairs(int layer, int distance) const {
+  return std::lround(layer_sums(layer)[by_distance(uniform() + 1) + distance]);
 }
 
-long AttentionAccumulator::samples(int layer) const {
-  return std::lround(layer_sums(layer)[layer_size() - 1]);
+double HeadAccumulator::weight_of_row(int layer, int row, int distance) const {
+  return layer_sums(layer)[by_distance(row) + distance] / static_cast<double>(pairs(layer, distance));
+}
+
+double HeadAccumulator::weight(int layer, int head, int distance) const {
+  return weight_of_row(layer, head, distance);
+}
+
+double HeadAccumulator::uniform_weight(int layer, int distance) const {
+  return weight_of_row(layer, uniform(), distance);
+}
+
+double HeadAccumulator::mean_distance_of_row(int layer, int row) const {
+  double sum = 0;
+  for (int distance = 0; distance < shape_.tokens; ++distance)
+    sum += distance * layer_sums(layer)[by_distance(row) + distance];
+  // Every query sees itself: the pairs at distance 0 are the queries.
+  return sum / static_cast<double>(pairs(layer, 0));
+}
+
+double HeadAccumulator::mean_distance(int layer, int head) const {
+  return mean_distance_of_row(layer, head);
+}
+
+double HeadAccumulator::uniform_distance(int layer) const {
+  return mean_distance_of_row(layer, uniform());
 }
 
 std::vector<int> match_heads(const AttentionAccumulator& validation, int layer, RowScore by) {

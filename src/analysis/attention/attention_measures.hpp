@@ -1,7 +1,8 @@
 #pragma once
 
 // Similarity of the attention of two models: scores of two rows, null controls, pairs of heads, and sums over
-// samples. Rows of attention are distributions p and q over the same n keys; the scores are
+// samples; and what each head does by itself. Rows of attention are distributions p and q over the same n keys,
+// those that their query sees: real tokens that causal order and the window of the layer leave. The scores are
 //
 //   cosine    p.q / (|p| |q|)
 //   kl        KL(p || q) = sum p log(p / q), nats; q is at least 2^-1022
@@ -24,6 +25,7 @@
 #include "analysis/accumulator.hpp"
 #include "base/index.hpp"
 #include "base/random.hpp"
+#include "operators/attention/reach.hpp"
 
 namespace fluxformer::attention {
 
@@ -45,7 +47,9 @@ class AttentionRow {
  public:
   /// Sets the row to p[0 .. n), which is not negative. It is divided by its sum, which is 1 up to round-off
   /// (but not for Sinkhorn attention that ends on columns).
-  void assign(const double* p, int n);
+  void assign(const double* p, Index n);
+  /// The weights p, whose sum is 1.
+  const Eigen::ArrayXd& weights() const { return p_; }
   /// Entropy -sum p log p, nats.
   double entropy() const { return entropy_; }
   /// True if the row is uniform up to single precision: n p differs from 1 by less than 1e-6 (root mean
@@ -64,7 +68,19 @@ class AttentionRow {
 RowScores compare(const AttentionRow& p, const AttentionRow& q);
 
 /// Uniform row: 1/n for each of n keys.
-std::vector<double> uniform_row(int n);
+std::vector<double> uniform_row(Index n);
+
+/// The tokens of a sample, and which of them its queries see in a layer.
+struct VisibleKeys {
+  int tokens = 1;    ///< of the line, with padding
+  int length = 1;    ///< real ones, which come first
+  Reach reach = {};  ///< that of the layer
+
+  /// The keys that a real query sees, itself among them.
+  KeyRange of(Index query) const { return reach.keys(query, length); }
+  /// The number of queries that see at least two keys. The weight of a single key is 1, whatever the model.
+  int compared_queries() const;
+};
 
 /// Puts the keys of rows in random order, all n! orders being equally likely. The order is keyed by (sample,
 /// layer, head, query) with the global index of the sample: the same on any number of ranks, different for
@@ -72,7 +88,7 @@ std::vector<double> uniform_row(int n);
 class KeyShuffle {
  public:
   explicit KeyShuffle(std::uint64_t seed) : stream_(seed, "permuted attention keys") {}
-  /// Fisher-Yates shuffle of one row. Pass only the real keys, so that padding does not change the order.
+  /// Fisher-Yates shuffle of one row. Pass only the visible keys, so that others do not change the order.
   void permute(long sample, int layer, int head, int query, std::span<double> row) const;
 
  private:
@@ -126,9 +142,10 @@ class MatchedScores {
 };
 
 /// Accumulates the scores of attention T (the reference: kl is KL(T || P)) with attention P, by layer and
-/// pair of heads. Each number is the mean over the queries of a sample, then over samples. Queries and keys
-/// are real tokens; there is no causal mask. Another P (an untrained model, say) needs another accumulator.
-/// Samples may be distributed over ranks, each whole on one rank; only `reduce` is collective.
+/// pair of heads. Each number is the mean over the queries of a sample that see at least two keys, then over
+/// samples. Rows are those of real tokens over the keys that they see, the same for T and P. Another P (an
+/// untrained model, say) needs another accumulator. Samples may be distributed over ranks, each whole on one
+/// rank; only `reduce` is collective.
 class AttentionAccumulator : public Accumulator {
  public:
   /// Numbers of layers, and of heads of T and of P.
@@ -143,12 +160,13 @@ class AttentionAccumulator : public Accumulator {
     each_ = std::move(each);
   }
 
-  /// Adds one sample at one layer: t and p are [head][query][key] with `tokens` queries and keys, of which
-  /// the first `length` are real, as from Attention::matrix. `sample` is the global index, `place` the row of
-  /// the sample if each is kept. Rows that are not finite make the means not finite. Throws BadInput for
-  /// fewer than 2 real tokens (before anything is added). Cost: O(heads_t heads_p length^2).
-  void add(long sample, int layer, int tokens, int length, const double* t, const double* p, Index place = 0);
-  /// Leaves out a sample of fewer than 2 real tokens: its scores are NaN, and the means are without it.
+  /// Adds one sample at one layer: t and p are [head][query][key] with all tokens of the line, as from
+  /// Attention::matrix. `sample` is the global index, `place` the row of the sample if each is kept. Rows that
+  /// are not finite make the means not finite. Throws BadInput if no query sees two keys (before anything is
+  /// added). Cost: O(heads_t heads_p n) for each query that sees n keys.
+  void add(long sample, int layer, const VisibleKeys& keys, const double* t, const double* p,
+           Index place = 0);
+  /// Leaves out a sample in which no query sees two keys: its scores are NaN, and the means are without it.
   void leave_out(Index place) {
     if (each_) each_->leave_out(place);
   }
@@ -164,10 +182,6 @@ class AttentionAccumulator : public Accumulator {
   double uniform_score(RowScore s, int layer, int t) const { return mean(layer, null_of(t), s); }
   /// Null control: score of head `t` of T with itself, the keys of each row permuted independently.
   double permuted_score(RowScore s, int layer, int t) const { return mean(layer, null_of(t) + block, s); }
-  /// Row entropy / log n of a head of T, in [0, 1]; 1 is uniform.
-  double entropy_t(int layer, int head) const;
-  /// Row entropy / log n of a head of P, in [0, 1]; 1 is uniform.
-  double entropy_p(int layer, int head) const;
   /// Number of samples added at a layer. All means are NaN without any.
   long samples(int layer) const;
   const Shape& shape() const { return shape_; }
@@ -176,12 +190,11 @@ class AttentionAccumulator : public Accumulator {
 
  private:
   // The sums of a layer: for the pairs of heads (t-major), then uniform and permuted for each t, a block of
-  // the scores and the number of flat rows; entropies of T, of P; samples.
+  // the scores and the number of flat rows; samples.
   static constexpr Index block = row_score_count + 1;
   Index pair(int t, int p) const { return (Index{t} * shape_.heads_p + p) * block; }
   Index null_of(int t) const { return pair(shape_.heads_t, 0) + 2 * t * block; }
-  Index entropies() const { return null_of(shape_.heads_t); }
-  Index layer_size() const { return entropies() + shape_.heads_t + shape_.heads_p + 1; }
+  Index layer_size() const { return null_of(shape_.heads_t) + 1; }
   const double* layer_sums(int layer) const { return total().data() + layer * layer_size(); }
   double mean(int layer, Index at, RowScore s) const;
 
@@ -191,6 +204,55 @@ class AttentionAccumulator : public Accumulator {
   AttentionRow uniform_, permuted_;
   std::vector<double> shuffled_;
   std::optional<MatchedScores> each_;
+};
+
+/// Accumulates what each head of one model does by itself, by layer: the entropy of its rows, and how far it
+/// looks along the line of tokens. Samples may be distributed over ranks, each whole on one rank; only `reduce`
+/// is collective.
+///
+///   entropy         -sum_y p_y log p_y / log n, the mean over the queries of a sample that see n > 1 keys, then
+///                   over samples
+///   weight at D     the mean of p_y over all queries x and keys y that they see with |x - y| = D, of all samples
+///   mean distance   the mean of sum_y |x - y| p_y over all queries of all samples
+///
+/// The sum over D of pairs at D times weight at D is the number of queries.
+class HeadAccumulator : public Accumulator {
+ public:
+  /// Numbers of layers, of heads, and of tokens of a line.
+  struct Shape {
+    int layers = 1, heads = 1, tokens = 1;
+  };
+  explicit HeadAccumulator(const Shape& shape);
+
+  /// Adds one sample at one layer: k is [head][query][key] with all tokens of the line, as from
+  /// Attention::matrix. Cost: O(heads n) for each query that sees n keys.
+  void add(int layer, const VisibleKeys& keys, const double* k);
+
+  /// Row entropy / log n, in [0, 1]; 1 is uniform. NaN if no query saw two keys.
+  double entropy(int layer, int head) const;
+  /// Number of pairs of a query and a key that it sees, `distance` tokens apart. At 0 that of all queries.
+  long pairs(int layer, int distance) const;
+  /// Weight of a key at a distance; NaN without pairs. `uniform_weight`: the same of uniform rows.
+  double weight(int layer, int head, int distance) const;
+  double uniform_weight(int layer, int distance) const;
+  /// Mean distance, in tokens. `uniform_distance`: the same of uniform rows.
+  double mean_distance(int layer, int head) const;
+  double uniform_distance(int layer) const;
+  const Shape& shape() const { return shape_; }
+
+ private:
+  // The sums of a layer: by distance for each head, for uniform rows, and the number of pairs; entropies;
+  // samples.
+  Index by_distance(int row) const { return Index{row} * shape_.tokens; }
+  int uniform() const { return shape_.heads; }
+  Index entropies() const { return by_distance(uniform() + 2); }
+  Index layer_size() const { return entropies() + shape_.heads + 1; }
+  const double* layer_sums(int layer) const { return total().data() + layer * layer_size(); }
+  double weight_of_row(int layer, int row, int distance) const;
+  double mean_distance_of_row(int layer, int row) const;
+
+  Shape shape_;
+  AttentionRow row_;
 };
 
 /// Head of P for each head of T (-1: none left) that makes the mean of score `by` best, at one layer. The

@@ -4,6 +4,7 @@
 // matched heads (attention_measures.hpp).
 
 #include <array>
+#include <vector>
 
 #include "io/axes.hpp"
 
@@ -19,10 +20,12 @@ inline const std::array<io::Variable, 5> scores = {
     io::Variable{"kl", {"layer"}, "nat", "KL(Transformer || PDE model) of attention rows"},
     io::Variable{"js", {"layer"}, "nat", "Jensen-Shannon divergence of attention rows"},
     io::Variable{"tv", {"layer"}, "", "total variation between attention rows"},
-    io::Variable{"centred",
-                 {"layer"},
-                 "",
-                 "cosine of attention rows minus 1/n with the Transformer's; 0 where a row is uniform"}};
+    io::Variable{
+        "centred",
+        {"layer"},
+        "",
+        "cosine of attention rows minus 1/n with the Transformer's, over the n keys that a query sees; "
+        "0 where a row is uniform"}};
 
 /// Null control of a score: uniform rows.
 inline io::Variable of_uniform_rows(const io::Variable& score) {
@@ -45,7 +48,8 @@ inline io::Variable of_transformers(const io::Variable& score) {
 /// Values of a score, null control or ceiling for each sample.
 inline io::Variable of_samples(const io::Variable& score) {
   return io::by_sample(
-      score, {}, score.name + " of that sample, mean over layers, heads and queries; NaN below 2 tokens");
+      score, {},
+      score.name + " of that sample, mean over layers, heads and queries; NaN if no query sees 2 keys");
 }
 
 inline const io::Variable centred_heads{
@@ -57,11 +61,38 @@ inline const io::Variable centred_heads{
         "matched_head", {"layer", "head"}, "", "head of the PDE model that is matched to this one; -1: none"},
     entropy_transformer{
         "entropy_transformer", {"layer", "head"}, "", "mean entropy of the Transformer's rows over log n"},
-    entropy{"entropy", {"layer", "head"}, "", "mean entropy of the matched head's rows over log n"},
+    entropy{"entropy",
+            {"layer", "head"},
+            "",
+            "mean entropy of the matched head's rows over log n; of the Transformer, of its own"},
     flat_rows{
         "flat_rows", {"layer", "head"}, "", "rows that were uniform, so that the centred cosine counts as 0"},
-    scored_samples{"scored_samples", {"layer"}, "", "samples with at least 2 tokens"},
+    scored_samples{"scored_samples", {"layer"}, "", "samples in which a query sees at least 2 keys"},
     map{"map", {"layer", "query", "key"}, "", "attention of the first sample, mean over the heads"};
+
+// Attention by distance along a line of tokens, of the heads that are matched with the Transformer's.
+inline const io::Variable distance =
+    io::index("distance", "tokens between a query and a key, in either direction that the query sees");
+inline const io::Variable weight_by_distance{"weight_by_distance",
+                                             {"layer", "head", "distance"},
+                                             "",
+                                             "attention weight of a key at that distance, mean over all "
+                                             "pairs of a query and a key that it sees, of all "
+                                             "samples; of the matched head; NaN without pairs"},
+    pairs_by_distance{
+        "pairs_by_distance", {"layer", "distance"}, "", "pairs of a query and a key that it sees"},
+    mean_distance{
+        "mean_distance",
+        {"layer", "head"},
+        "token",
+        "distance between query and key weighted by attention, mean over the queries of all samples; of "
+        "the matched head"};
+/// The same of rows that are uniform over the keys that a query sees: over layers, as it is for all heads.
+inline io::Variable of_uniform_heads(const io::Variable& measure) {
+  auto uniform = io::variant(measure, "uniform", "the same of uniform rows over the same keys");
+  std::erase(uniform.axes, "head");
+  return uniform;
+}
 
 // Attention of a state that evolves.
 inline const io::Variable attention_entropy{

@@ -22,12 +22,16 @@ const std::vector<double>& LayerAttention::of_layer(int l) {
   return k_;
 }
 
-std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                                    const std::vector<ModelProbe*>& others,
-                                                    std::uint64_t seed, const std::vector<HeadMatch>& pairs) {
+ComparedAttention compare_attention(const SampleSet& samples, ModelProbe& t,
+                                    const std::vector<ModelProbe*>& others, std::uint64_t seed,
+                                    const std::vector<HeadMatch>& pairs) {
+  const int tokens = samples.line().tokens();
   LayerAttention first(t);
   std::vector<LayerAttention> second;
-  std::vector<AttentionAccumulator> meters;
+  ComparedAttention found;
+  auto& meters = found.scores;
+  auto& heads = found.heads;
+  heads.emplace_back(HeadAccumulator::Shape{first.layers(), first.heads(), tokens});
   for (auto* probe : others) {
     second.emplace_back(*probe);
     const AttentionAccumulator::Shape shape{first.layers(), first.heads(), second.back().heads()};
@@ -35,33 +39,36 @@ std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, Mo
       meters.emplace_back(shape, seed);
     else
       meters.emplace_back(shape, seed, MatchedScores(samples.size(), pairs[meters.size()]));
+    heads.emplace_back(HeadAccumulator::Shape{first.layers(), second.back().heads(), tokens});
   }
-  const int tokens = samples.line().tokens();
   // Each head has n^2 weights, [query][key] with padding; a sample has all its heads in a row.
   const Index square = Index{tokens} * tokens;
   const auto compare_batch = [&](const Batch& batch) {
     first.show(batch);
     for (auto& one : second) one.show(batch);
     for (int l = 0; l < first.layers(); ++l) {
+      const auto keys = [&](Index b) {
+        return first.keys(l + 1, tokens, batch.length.empty() ? tokens : batch.length[b]);
+      };
       const auto& of_t = first.of_layer(l + 1);
+      const auto t_of = [&](Index b) { return of_t.data() + b * first.heads() * square; };
+      for_each_sample(batch, [&](Index b, Index) { heads[0].add(l, keys(b), t_of(b)); });
       for (Index k = 0; k < std::ssize(second); ++k) {
         const auto& of_p = second[k].of_layer(l + 1);
         for_each_sample(batch, [&](Index b, Index place) {
-          const int length = batch.length.empty() ? tokens : batch.length[b];
-          // A single token attends to itself with the weight 1, whatever the model.
-          if (length < 2) {
+          const double* const p = of_p.data() + b * second[k].heads() * square;
+          heads[k + 1].add(l, keys(b), p);
+          // A token that sees only itself does so with the weight 1, whatever the model.
+          if (keys(b).compared_queries() == 0)
             meters[k].leave_out(place);
-            return;
-          }
-          meters[k].add(samples.member(batch.key[b]), l, tokens, length,
-                        of_t.data() + b * first.heads() * square,
-                        of_p.data() + b * second[k].heads() * square, place);
+          else
+            meters[k].add(samples.member(batch.key[b]), l, keys(b), t_of(b), p, place);
         });
       }
     }
   };
-  accumulate(samples, compare_batch, meters);
-  return meters;
+  accumulate(samples, compare_batch, meters, heads);
+  return found;
 }
 
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe) {

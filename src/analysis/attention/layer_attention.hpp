@@ -22,6 +22,10 @@ class LayerAttention {
   void show(const Batch& batch);
   /// Attention of layer l = 1 .. S, [sample][head][query][key], valid until the next call.
   const std::vector<double>& of_layer(int l);
+  /// The keys that layer l sees of a sample with `length` real tokens among `tokens`.
+  VisibleKeys keys(int l, int tokens, int length) const {
+    return {tokens, length, reach_of(probe_.spec().causal, probe_.spec().window(l))};
+  }
   int heads() const { return probe_.spec().attention.heads; }
   int layers() const { return probe_.spec().layers; }
 
@@ -32,14 +36,20 @@ class LayerAttention {
   std::vector<double> u_, k_;
 };
 
-/// Scores of the attention of `t` with that of each of the others, layer by layer (counted from 0). Samples
-/// with fewer than two real tokens are left out: their rows carry no information. All models have the same
-/// number of layers. `seed` keys the permutations of keys. `pairs` holds the matched heads of each of the
-/// others; with it, the scores of each sample are kept. Collective over the ranks of the samples.
-std::vector<AttentionAccumulator> compare_attention(const SampleSet& samples, ModelProbe& t,
-                                                    const std::vector<ModelProbe*>& others,
-                                                    std::uint64_t seed,
-                                                    const std::vector<HeadMatch>& pairs = {});
+/// Attention of several models on the same samples, layer by layer (counted from 0).
+struct ComparedAttention {
+  std::vector<AttentionAccumulator> scores;  ///< of T with each of the others
+  std::vector<HeadAccumulator> heads;        ///< of T, then of each of the others
+};
+
+/// Scores of the attention of `t` with that of each of the others, of which there may be none, and the measures
+/// of the heads of all of them. The scores leave out samples in which no token sees another one: their rows
+/// carry no information. All models have the same number of layers, and see the same keys in each. `seed` keys
+/// the permutations of keys. `pairs` holds the matched heads of each of the others; with it, the scores of each
+/// sample are kept. Collective over the ranks of the samples.
+ComparedAttention compare_attention(const SampleSet& samples, ModelProbe& t,
+                                    const std::vector<ModelProbe*>& others, std::uint64_t seed,
+                                    const std::vector<HeadMatch>& pairs = {});
 
 /// Attention of the first sample, averaged over the heads, [layer][query][key], on all ranks. Collective.
 std::vector<double> attention_map(const SampleSet& samples, ModelProbe& probe);

@@ -242,8 +242,7 @@ void Attention<T>::count(int passes, const AttentionWeights<const T>& theta) con
     const Index keys = context_.real_tokens(sample);
     for (int token = 0; token < line.block().count(); ++token) {
       const Index x = line.global_index(line.rank(), token);
-      const Index first = std::max(x - reach.behind, Index{0}), last = std::min(x + reach.ahead, keys - 1);
-      pairs += std::max(last - first + 1, Index{0});
+      pairs += reach.keys(x, keys).count();
     }
   }
   const AttentionChunk<T>& chunk = work_->chunk;

@@ -56,12 +56,6 @@ int steps_of_ring(const TokenLine& line, const Reach& reach) {
 
 }  // namespace
 
-Reach reach_of(bool causal, int window) {
-  const Index all = Reach::all;
-  if (causal) return {.behind = window > 0 ? window - 1 : all, .ahead = 0};
-  return {.behind = window > 0 ? window : all, .ahead = window > 0 ? window : all};
-}
-
 template <class T>
 AttentionChunk<T>::AttentionChunk(const SlabContext& borrowed, const AttentionSettings& attention_settings,
                                   Operands operands)

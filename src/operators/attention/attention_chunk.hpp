@@ -43,9 +43,6 @@ struct HeadPosition {
   bool fresh;               ///< the first block of a tour
 };
 
-/// The reach of a token through a window (AttentionWeights::window), or without one (0).
-Reach reach_of(bool causal, int window);
-
 /// Memory held by vectors, in bytes.
 template <class... V>
 std::size_t bytes_of(const V&... vectors) {

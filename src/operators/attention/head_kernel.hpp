@@ -20,9 +20,9 @@
 // lanes.
 
 #include <algorithm>
-#include <limits>
 
 #include "base/index.hpp"
+#include "operators/attention/reach.hpp"
 #include "operators/kernels/product.hpp"
 #include "operators/kernels/scratch.hpp"
 #include "operators/kernels/simd.hpp"
@@ -35,12 +35,6 @@ struct HeadShape {
   Index channels = 1;  ///< d_h
   T scale = 1;         ///< 1/sqrt(d_h) for dot, 1 for l2
   bool linear = false;
-};
-
-/// The keys y that a query x may see, by global index: x - behind <= y <= x + ahead.
-struct Reach {
-  static constexpr Index all = std::numeric_limits<int>::max();  ///< more than any line has
-  Index behind = all, ahead = all;
 };
 
 /// The queries of one head of one sample, channel by channel: channel c of token x is a[c * stride + x]. Such

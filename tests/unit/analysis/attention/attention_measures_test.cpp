@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -236,7 +238,8 @@ AttentionAccumulator meter_of(const std::vector<long>& which, int padding) {
     for (int layer = 0; layer < 2; ++layer) {
       const int length = 3 + static_cast<int>(sample);
       const auto seed = static_cast<unsigned>(10 * sample + layer);
-      meter.add(sample, layer, length + padding, length, attention(3, length + padding, length, seed).data(),
+      meter.add(sample, layer, {length + padding, length},
+                attention(3, length + padding, length, seed).data(),
                 attention(2, length + padding, length, 100 + seed).data());
     }
   meter.reduce(MPI_COMM_SELF);
@@ -253,8 +256,6 @@ std::vector<double> means_of(const AttentionAccumulator& meter) {
         all.push_back(meter.uniform_score(s, layer, t));
         all.push_back(meter.permuted_score(s, layer, t));
       }
-      all.push_back(meter.entropy_t(layer, t));
-      all.push_back(meter.entropy_p(layer, t % 2));
     }
   return all;
 }
@@ -300,20 +301,17 @@ TEST(AttentionMeasures, entropy_is_the_divergence_from_uniform_rows) {
   constexpr int n = 6;
   AttentionAccumulator meter({1, 2, 1}, 1);
   const auto t = attention(2, n, n, 1), p = attention(1, n, n, 2);
-  meter.add(0, 0, n, n, t.data(), p.data());
+  meter.add(0, 0, {n, n}, t.data(), p.data());
   meter.reduce(MPI_COMM_SELF);
+  HeadAccumulator heads({1, 2, n});
+  heads.add(0, {n, n}, t.data());
+  heads.reduce(MPI_COMM_SELF);
   for (int head = 0; head < 2; ++head) {
     // KL(T || 1/n) = log n - H(T)
-    EXPECT_NEAR(meter.uniform_score(RowScore::kl, 0, head), std::log(n) * (1 - meter.entropy_t(0, head)),
+    EXPECT_NEAR(meter.uniform_score(RowScore::kl, 0, head), std::log(n) * (1 - heads.entropy(0, head)),
                 rounding);
     EXPECT_EQ(meter.uniform_score(RowScore::centred, 0, head), 0);
   }
-  AttentionAccumulator turned({1, 1, 2}, 1);
-  turned.add(0, 0, n, n, p.data(), t.data());
-  turned.reduce(MPI_COMM_SELF);
-  for (int head = 0; head < 2; ++head)
-    EXPECT_NEAR(turned.entropy_p(0, head), meter.entropy_t(0, head), rounding);
-  EXPECT_NEAR(turned.entropy_t(0, 0), meter.entropy_p(0, 0), rounding);
 }
 
 TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
@@ -321,13 +319,12 @@ TEST(AttentionMeasures, uniform_attention_scores_0_centred_and_is_counted) {
   AttentionAccumulator meter({1, 1, 2}, 1);
   auto p = attention(2, n, n, 2);
   std::fill_n(p.begin() + n * n, n * n, 1.0 / n);
-  for (const long sample : {0, 1}) meter.add(sample, 0, n, n, attention(1, n, n, 1).data(), p.data());
+  for (const long sample : {0, 1}) meter.add(sample, 0, {n, n}, attention(1, n, n, 1).data(), p.data());
   meter.reduce(MPI_COMM_SELF);
   EXPECT_EQ(meter.flat_rows(0, 0, 0), 0);
   EXPECT_EQ(meter.flat_rows(0, 0, 1), 2 * n);
   EXPECT_EQ(meter.score(RowScore::centred, 0, 0, 1), 0);
   EXPECT_NEAR(meter.score(RowScore::cosine, 0, 0, 1), meter.uniform_score(RowScore::cosine, 0, 0), rounding);
-  EXPECT_NEAR(meter.entropy_p(0, 1), 1, rounding);
 }
 
 TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
@@ -337,7 +334,7 @@ TEST(AttentionMeasures, permuted_keys_are_all_orders_equally) {
   std::vector<double> k;
   for (int query = 0; query < n; ++query) k.insert(k.end(), row.begin(), row.end());
   AttentionAccumulator meter({1, 1, 1}, 7);
-  for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, n, n, k.data(), k.data());
+  for (long sample = 0; sample < samples; ++sample) meter.add(sample, 0, {n, n}, k.data(), k.data());
   meter.reduce(MPI_COMM_SELF);
 
   AttentionRow given, other;
@@ -373,12 +370,13 @@ TEST(AttentionMeasures, each_row_has_keys_in_an_order_of_its_own) {
     EXPECT_NE(other, first);
 }
 
-TEST(AttentionMeasures, fewer_than_two_tokens_are_refused) {
+TEST(AttentionMeasures, samples_in_which_no_token_sees_another_are_refused) {
   AttentionAccumulator meter({1, 1, 1}, 1);
   const std::vector<double> k(16, 1.0);
-  EXPECT_THROW(meter.add(0, 0, 4, 1, k.data(), k.data()), BadInput);
-  EXPECT_THROW(meter.add(0, 0, 1, 1, k.data(), k.data()), BadInput);
-  EXPECT_NO_THROW(meter.add(0, 0, 4, 2, k.data(), k.data()));
+  EXPECT_THROW(meter.add(0, 0, {4, 1}, k.data(), k.data()), BadInput);
+  EXPECT_THROW(meter.add(0, 0, {1, 1}, k.data(), k.data()), BadInput);
+  EXPECT_THROW(meter.add(0, 0, {4, 3, reach_of(true, 1)}, k.data(), k.data()), BadInput);
+  EXPECT_NO_THROW(meter.add(0, 0, {4, 2}, k.data(), k.data()));
   meter.reduce(MPI_COMM_SELF);
   EXPECT_EQ(meter.samples(0), 1);
 }
@@ -394,7 +392,7 @@ AttentionAccumulator with_heads_in_order(const std::vector<int>& of, int heads_t
     for (int head = 0; head < heads_p; ++head)
       if (const int from = of[head]; from >= 0)
         std::copy_n(t.begin() + from * n * n, n * n, p.begin() + head * n * n);
-    meter.add(sample, 0, n, n, t.data(), p.data());
+    meter.add(sample, 0, {n, n}, t.data(), p.data());
   }
   meter.reduce(MPI_COMM_SELF);
   return meter;
@@ -428,7 +426,7 @@ AttentionAccumulator keeping_samples(const HeadMatch& pairs) {
     for (int layer = 0; layer < 2; ++layer) {
       const int length = 3 + static_cast<int>(sample);
       const auto seed = static_cast<unsigned>(10 * sample + layer);
-      meter.add(sample, layer, length + 1, length, attention(3, length + 1, length, seed).data(),
+      meter.add(sample, layer, {length + 1, length}, attention(3, length + 1, length, seed).data(),
                 attention(2, length + 1, length, 100 + seed).data(), 4 - static_cast<std::size_t>(sample));
     }
   meter.reduce(MPI_COMM_SELF);
@@ -492,6 +490,261 @@ TEST(MatchedScores, change_no_number_of_the_meter_that_keeps_them) {
   const auto keeps = keeping_samples({{1, -1, 0}, {0, 1, -1}}), plain = meter_of({2, 0, 4, 1, 3}, 1);
   EXPECT_EQ(means_of(keeps), means_of(plain));
 }
+
+// Rows of causal order and windows, against sums over lists of visible keys.
+
+/// The sight of a layer: causal order, a window (0: none), real tokens of a line with padding.
+struct Seen {
+  bool causal;
+  int window, tokens, length;
+
+  VisibleKeys keys() const { return {tokens, length, reach_of(causal, window)}; }
+  bool sees(int x, int y) const {
+    if (y >= length || (causal && y > x)) return false;
+    return window == 0 || (causal ? x - y < window : std::abs(x - y) <= window);
+  }
+  /// Random attention: [head][query][key], 0 where a key is not seen, and NaN for rows of padding.
+  std::vector<double> attention(int heads, unsigned seed) const {
+    auto k = test::random_vector(static_cast<std::size_t>(heads * tokens * tokens), seed);
+    for (int row = 0; row < heads * tokens; ++row) {
+      double sum = 0;
+      for (int y = 0; y < tokens; ++y) {
+        double& weight = k[static_cast<std::size_t>(row * tokens + y)];
+        const int x = row % tokens;
+        weight = x >= length ? NAN : sees(x, y) ? std::exp(weight) : 0;
+        sum += weight;
+      }
+      for (int y = 0; y < tokens; ++y) k[static_cast<std::size_t>(row * tokens + y)] /= sum;
+    }
+    return k;
+  }
+  /// The same weight for all keys that a query sees.
+  std::vector<double> uniform() const {
+    auto k = attention(1, 1);
+    for (int x = 0; x < length; ++x) {
+      const auto row = k.begin() + x * tokens;
+      const auto seen = std::count_if(row, row + tokens, [](double p) { return p > 0; });
+      for (int y = 0; y < tokens; ++y)
+        if (row[y] > 0) row[y] = 1.0 / static_cast<double>(seen);
+    }
+    return k;
+  }
+  /// The weights of the keys that each query sees in a head, for queries that see at least `least` of them.
+  std::vector<std::vector<double>> rows(const std::vector<double>& k, int head, std::size_t least) const {
+    std::vector<std::vector<double>> all;
+    for (int x = 0; x < length; ++x) {
+      std::vector<double> row;
+      for (int y = 0; y < tokens; ++y)
+        if (sees(x, y)) row.push_back(k[static_cast<std::size_t>((head * tokens + x) * tokens + y)]);
+      if (row.size() >= least) all.push_back(row);
+    }
+    return all;
+  }
+};
+
+const Seen seen_cases[] = {{true, 0, 8, 6},  {true, 3, 8, 8},  {true, 2, 7, 5},  {true, 20, 6, 6},
+                           {false, 2, 9, 7}, {false, 1, 5, 5}, {false, 0, 8, 6}, {true, 0, 5, 2}};
+
+TEST(VisibleKeys, are_counted_by_the_rule_of_the_operator) {
+  for (const auto& seen : seen_cases) {
+    int queries = 0;
+    for (int x = 0; x < seen.length; ++x) {
+      const auto range = seen.keys().of(x);
+      for (int y = 0; y < seen.tokens; ++y) EXPECT_EQ(range.first <= y && y < range.end, seen.sees(x, y));
+      queries += range.count() > 1 ? 1 : 0;
+    }
+    EXPECT_EQ(seen.keys().compared_queries(), queries);
+  }
+  EXPECT_EQ((VisibleKeys{4, 3, reach_of(true, 1)}.compared_queries()), 0);
+  EXPECT_EQ((VisibleKeys{4, 3, reach_of(true, 0)}.compared_queries()), 2);
+}
+
+TEST(AttentionMeasures, of_causal_rows_and_windows_are_those_over_visible_keys) {
+  for (const auto& seen : seen_cases) {
+    const auto t = seen.attention(2, 3), p = seen.attention(3, 4);
+    AttentionAccumulator meter({1, 2, 3}, 9);
+    meter.add(5, 0, seen.keys(), t.data(), p.data());
+    meter.reduce(MPI_COMM_SELF);
+    for (int i = 0; i < 2; ++i) {
+      const auto of_t = seen.rows(t, i, 2);
+      const auto queries = static_cast<double>(of_t.size());
+      const auto mean_over_rows = [&](const auto& other) {
+        std::array<double, row_score_count> mean{};
+        for (std::size_t x = 0; x < of_t.size(); ++x) {
+          const auto scores = scores_of(of_t[x], other(x));
+          for (std::size_t s = 0; s < mean.size(); ++s) mean[s] += scores.value[s] / queries;
+        }
+        return mean;
+      };
+      for (int j = 0; j < 3; ++j) {
+        const auto of_p = seen.rows(p, j, 2);
+        const auto expected = mean_over_rows([&](std::size_t x) { return of_p[x]; });
+        for (const auto s : every_score) EXPECT_NEAR(meter.score(s, 0, i, j), expected[index(s)], rounding);
+      }
+      const auto uniform = mean_over_rows(
+          [&](std::size_t x) { return std::vector<double>(of_t[x].size(), 1.0 / of_t[x].size()); });
+      // The first query that sees two keys is the second one of a causal line.
+      const int first = seen.causal ? 1 : 0;
+      const auto permuted = mean_over_rows([&](std::size_t x) {
+        auto row = of_t[x];
+        KeyShuffle(9).permute(5, 0, i, first + static_cast<int>(x), row);
+        return row;
+      });
+      for (const auto s : every_score) {
+        EXPECT_NEAR(meter.uniform_score(s, 0, i), uniform[index(s)], rounding);
+        EXPECT_NEAR(meter.permuted_score(s, 0, i), permuted[index(s)], rounding);
+      }
+    }
+  }
+}
+
+TEST(AttentionMeasures, of_uniform_causal_rows_are_flat) {
+  for (const auto& seen : seen_cases) {
+    const auto k = seen.uniform(), other = seen.attention(1, 2);
+    AttentionAccumulator meter({1, 1, 1}, 1);
+    meter.add(0, 0, seen.keys(), other.data(), k.data());
+    meter.reduce(MPI_COMM_SELF);
+    EXPECT_EQ(meter.score(RowScore::centred, 0, 0, 0), 0);
+    EXPECT_EQ(meter.flat_rows(0, 0, 0), seen.keys().compared_queries());
+    for (const auto s : every_score)
+      EXPECT_NEAR(meter.score(s, 0, 0, 0), meter.uniform_score(s, 0, 0), rounding);
+  }
+}
+
+}  // namespace
+}  // namespace fluxformer::attention
+
+// What heads do by themselves: entropies and distances.
+
+namespace fluxformer::attention {
+namespace {
+
+HeadAccumulator heads_of(const Seen& seen, int heads, const std::vector<double>& k) {
+  HeadAccumulator found({1, heads, seen.tokens});
+  found.add(0, seen.keys(), k.data());
+  found.reduce(MPI_COMM_SELF);
+  return found;
+}
+
+TEST(HeadMeasures, entropy_is_that_of_visible_keys_over_the_logarithm_of_their_number) {
+  for (const auto& seen : seen_cases) {
+    const auto k = seen.attention(2, 3);
+    const auto found = heads_of(seen, 2, k);
+    for (int head = 0; head < 2; ++head) {
+      const auto rows = seen.rows(k, head, 2);
+      double mean = 0;
+      for (const auto& row : rows)
+        for (const double p : row)
+          mean -=
+              p * std::log(p) / std::log(static_cast<double>(row.size())) / static_cast<double>(rows.size());
+      EXPECT_NEAR(found.entropy(0, head), mean, rounding);
+    }
+    EXPECT_NEAR(heads_of(seen, 1, seen.uniform()).entropy(0, 0), 1, rounding);
+  }
+}
+
+TEST(HeadMeasures, entropy_is_a_mean_over_samples_that_say_something) {
+  const Seen one{true, 0, 8, 6}, other{true, 0, 8, 3}, alone{true, 0, 8, 1};
+  HeadAccumulator all({1, 1, 8}), nothing({1, 1, 8});
+  unsigned seed = 1;
+  double mean = 0;
+  for (const auto& seen : {one, alone, other}) {
+    const auto k = seen.attention(1, seed++);
+    all.add(0, seen.keys(), k.data());
+    if (seen.length > 1) mean += heads_of(seen, 1, k).entropy(0, 0) / 2;
+  }
+  nothing.add(0, alone.keys(), alone.attention(1, 1).data());
+  all.reduce(MPI_COMM_SELF), nothing.reduce(MPI_COMM_SELF);
+  EXPECT_NEAR(all.entropy(0, 0), mean, rounding);
+  EXPECT_TRUE(std::isnan(nothing.entropy(0, 0)));
+}
+
+TEST(HeadMeasures, weights_by_distance_are_means_over_the_pairs_of_all_samples) {
+  for (const bool causal : {true, false})
+    for (const int window : {0, 3}) {
+      constexpr int tokens = 9, heads = 2;
+      HeadAccumulator found({1, heads, tokens});
+      std::vector<double> sum(heads * tokens), flat(tokens), pairs(tokens), far(heads);
+      double queries = 0, flat_far = 0;
+      for (const int length : {7, 1, 4}) {
+        const Seen seen{causal, window, tokens, length};
+        const auto k = seen.attention(heads, static_cast<unsigned>(length));
+        found.add(0, seen.keys(), k.data());
+        for (int x = 0; x < length; ++x) {
+          int visible = 0;
+          for (int y = 0; y < tokens; ++y) visible += seen.sees(x, y) ? 1 : 0;
+          for (int y = 0; y < tokens; ++y) {
+            if (!seen.sees(x, y)) continue;
+            const auto distance = static_cast<std::size_t>(std::abs(x - y));
+            pairs[distance] += 1, flat[distance] += 1.0 / visible;
+            flat_far += static_cast<double>(distance) / visible;
+            for (std::size_t h = 0; h < heads; ++h) {
+              const double weight =
+                  k[(h * tokens + static_cast<std::size_t>(x)) * tokens + static_cast<std::size_t>(y)];
+              sum[h * tokens + distance] += weight, far[h] += static_cast<double>(distance) * weight;
+            }
+          }
+          queries += 1;
+        }
+      }
+      found.reduce(MPI_COMM_SELF);
+      for (int h = 0; h < heads; ++h) {
+        double weight_of_all = 0;
+        for (int distance = 0; distance < tokens; ++distance) {
+          const auto d = static_cast<std::size_t>(distance);
+          EXPECT_EQ(found.pairs(0, distance), static_cast<long>(pairs[d]));
+          if (pairs[d] == 0) {
+            EXPECT_TRUE(std::isnan(found.weight(0, h, distance)));
+            EXPECT_TRUE(std::isnan(found.uniform_weight(0, distance)));
+            continue;
+          }
+          EXPECT_NEAR(found.weight(0, h, distance), sum[static_cast<std::size_t>(h * tokens) + d] / pairs[d],
+                      rounding);
+          EXPECT_NEAR(found.uniform_weight(0, distance), flat[d] / pairs[d], rounding);
+          weight_of_all += found.weight(0, h, distance) * pairs[d];
+        }
+        // The weights of a query sum to 1.
+        EXPECT_NEAR(weight_of_all, queries, rounding * queries);
+        EXPECT_NEAR(found.mean_distance(0, h), far[static_cast<std::size_t>(h)] / queries, rounding);
+      }
+      EXPECT_NEAR(found.uniform_distance(0), flat_far / queries, rounding);
+    }
+}
+
+TEST(HeadMeasures, of_a_head_that_looks_a_number_of_tokens_back_are_at_that_distance) {
+  // Queries that cannot look so far look at themselves: they are k of n.
+  constexpr int n = 7, back = 2;
+  std::vector<double> k(n * n, 0.0);
+  for (int x = 0; x < n; ++x) k[static_cast<std::size_t>(x * n + (x < back ? x : x - back))] = 1;
+  const auto found = heads_of({true, 0, n, n}, 1, k);
+  for (int distance = 0; distance < n; ++distance)
+    EXPECT_EQ(found.weight(0, 0, distance), distance == back ? 1 : distance == 0 ? double{back} / n : 0);
+  EXPECT_NEAR(found.mean_distance(0, 0), double{back} * (n - back) / n, rounding);
+  EXPECT_EQ(found.entropy(0, 0), 0);
+}
+
+TEST(HeadMeasures, of_uniform_causal_rows_are_those_of_the_null_and_known) {
+  constexpr int n = 6;
+  const Seen seen{true, 0, n + 2, n};
+  const auto found = heads_of(seen, 1, seen.uniform());
+  for (int distance = 0; distance < n; ++distance) {
+    // Queries x >= D see the key at D with the weight 1 / (x + 1).
+    double mean = 0;
+    for (int x = distance; x < n; ++x) mean += 1.0 / (x + 1) / (n - distance);
+    EXPECT_NEAR(found.weight(0, 0, distance), mean, rounding);
+    EXPECT_NEAR(found.uniform_weight(0, distance), mean, rounding);
+    EXPECT_EQ(found.pairs(0, distance), n - distance);
+  }
+  // The mean of x / 2 over x = 0 .. n - 1
+  EXPECT_NEAR(found.mean_distance(0, 0), (n - 1) / 4.0, rounding);
+  EXPECT_NEAR(found.uniform_distance(0), (n - 1) / 4.0, rounding);
+}
+
+}  // namespace
+}  // namespace fluxformer::attention
+
+namespace fluxformer::attention {
+namespace {
 
 TEST(MarginOver, is_positive_when_better_than_every_null) {
   EXPECT_NEAR(margin_over(RowScore::cosine, .99, {.98, .9}), .01, rounding);

@@ -64,7 +64,7 @@ struct Compared {
 TEST(ComparedAttention, of_a_model_with_itself_is_perfect_and_leaves_single_tokens_out) {
   const Compared c;
   auto one = c.probe(1), other = c.probe(3);
-  const auto meters = compare_attention(c.samples(), one, {&one, &other}, 1);
+  const auto meters = compare_attention(c.samples(), one, {&one, &other}, 1).scores;
   for (int l = 0; l < 2; ++l) {
     EXPECT_EQ(meters[0].samples(l), 2);
     for (int h = 0; h < 2; ++h) {
@@ -80,14 +80,14 @@ TEST(ComparedAttention, keeps_each_sample_in_its_place_with_the_heads_that_were_
   auto one = c.probe(1), other = c.probe(3);
   const std::vector<HeadMatch> pairs{{{1, 0}, {0, 1}}, {{0, 1}, {1, 0}}};
   const std::vector<ModelProbe*> others{&other, &one};
-  const auto meters = compare_attention(c.samples().with({1, 2, 0}, 3), one, others, 1, pairs);
+  const auto meters = compare_attention(c.samples().with({1, 2, 0}, 3), one, others, 1, pairs).scores;
   for (std::size_t k = 0; k < 2; ++k) {
     const auto each = meters[k].by_sample().of(RowScore::kl, Against::match);
     ASSERT_EQ(each.size(), 3u);
     EXPECT_TRUE(std::isnan(each[1]));  // a single real token
     for (const std::size_t place : {0u, 2u}) {
       const auto alone =
-          compare_attention(c.samples().with({place == 0 ? 1u : 0u}, 3), one, {others[k]}, 1)[0];
+          compare_attention(c.samples().with({place == 0 ? 1u : 0u}, 3), one, {others[k]}, 1).scores[0];
       double expected = 0;
       for (int l = 0; l < 2; ++l) expected += matched_score(alone, l, pairs[k][l], RowScore::kl) / 2;
       EXPECT_NEAR(each[place], expected, layer_attention_rounding);
@@ -119,7 +119,7 @@ TEST(HeadMatch, in_order_pairs_heads_as_far_as_there_are_so_many) {
 TEST(HeadMatch, of_layers_is_that_of_each_of_them) {
   const Compared c;
   auto one = c.probe(1);
-  const auto meters = compare_attention(c.samples(), one, {&one}, 1);
+  const auto meters = compare_attention(c.samples(), one, {&one}, 1).scores;
   EXPECT_EQ(match_layers(meters[0], RowScore::centred), heads_in_order(meters[0].shape()));
 }
 
