@@ -435,6 +435,22 @@ TEST(JointNullity, of_causal_heads_equals_that_of_the_written_out_jacobian) {
   }
 }
 
+// Words that repeat in a model with rotary positions have equal values, and keys that small angles tell apart: the
+// directions in which scores move are then known to less than round-off.
+TEST(JointNullity, of_equal_tokens_with_almost_equal_keys_is_certain) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    auto head = random_head(9, 6, 6, seed, true);
+    for (const auto& [token, word] : {std::pair{2, 1}, {5, 0}, {7, 0}, {8, 1}}) {
+      head.values.row(token) = head.values.row(word);
+      head.keys.row(token) = head.keys.row(word) + 1e-3 * head.keys.row(token);
+    }
+    head.weights = softmax_of(head.queries, head.keys, true);
+    const auto found = ReachableNullities(head).joint();
+    EXPECT_EQ(found.exact, joint_by_hand(head)) << seed;
+    EXPECT_TRUE(found.certain()) << seed;
+  }
+}
+
 TEST(ReachableNullities, of_numbers_that_are_not_finite_are_nan) {
   auto head = random_head(6, 4, 4, 1);
   head.keys(2, 2) = NAN;
