@@ -225,7 +225,13 @@ ReachableNullities::ReachableNullities(const SampleHead& head)
 
 Matrix ReachableNullities::shifted_values(Index seen) const {
   const auto values = values_.topRows(seen);
-  return values.rowwise() - values.row(0);
+  Matrix shifted = values.rowwise() - values.row(0);
+  // Of tokens that are equal but for the round-off of some layers, as where a line begins with a word twice, the
+  // difference would be taken for one.
+  constexpr double round_off = 64 * std::numeric_limits<double>::epsilon();
+  for (Index i = 0; i < seen; ++i)
+    if (shifted.row(i).norm() <= round_off * values.row(i).norm()) shifted.row(i).setZero();
+  return shifted;
 }
 
 Nullity ReachableNullities::query(int row) const {
