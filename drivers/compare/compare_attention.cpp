@@ -45,6 +45,17 @@ struct Matched {
   const attention::HeadMatch &pairs, &pairs_untrained;
 };
 
+/// Samples on which heads are paired: those of independent models, and those of the Transformer of another seed.
+long samples_of_pairs(const Settings& settings, const ComparedModels& models) {
+  if (models.seeds().size() == 1 && std::ranges::none_of(models.names(), is_independent)) return 0;
+  const long count = settings.integer("attention.matching");
+  if (count == 0)
+    throw BadInput(
+        "attention.matching = 0: heads of independent models, and of other seeds, are paired on further "
+        "samples");
+  return count;
+}
+
 class AttentionComparison final : public ModelStudy {
  public:
   AttentionComparison(const Settings& settings, MPI_Comm comm);
@@ -91,7 +102,8 @@ class AttentionComparison final : public ModelStudy {
 AttentionComparison::AttentionComparison(const Settings& settings, MPI_Comm comm)
     : ModelStudy(settings, comm, {.head = ModelNeeds::Head::none}),
       first_(problem().models().at(0, "transformer").parameters),
-      matching_(problem().other_samples(settings.integer("attention.matching"), "attention.matching")),
+      matching_(
+          problem().other_samples(samples_of_pairs(settings, problem().models()), "attention.matching")),
       draws_(static_cast<std::uint64_t>(settings.integer("run.seed"))) {
   if (problem().line().tokens() < 2)
     throw BadInput("data.length: attention over a single token carries no information");
@@ -396,8 +408,9 @@ void declare_attention(Options& options) {
   declare_compared(options);
   declare_study_run(options, "attention.h5");
   options.declare("attention.matching", 200L,
-                  "number of further test samples, used to pair the heads of independent models",
-                  {.minimum = 1});
+                  "number of further test samples, used to pair the heads of independent models and of other "
+                  "seeds; none are read where there are none",
+                  {.minimum = 0});
 }
 
 }  // namespace
