@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/identifiability/column_space.hpp"
+#include "analysis/state_examples.hpp"
 #include "base/error.hpp"
 #include "base/index.hpp"
 
