@@ -84,7 +84,7 @@ void WeightStudy::begin(StudyRecord& record) {
   record.note("", stored::map_head, static_cast<long>(head_));
   for (const auto& name : problem_.models().names()) {
     const auto& spec = problem_.models().at(0, name).parameters.spec;
-    record.note(name, stored::value_width, static_cast<long>(spec.width / spec.attention.heads));
+    record.note(name, stored::value_width, static_cast<long>(spec.attention.channels(spec.width)));
   }
   const auto names = problem_.data().words();
   if (names.empty()) return;

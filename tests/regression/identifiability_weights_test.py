@@ -140,7 +140,9 @@ def numbers_of_head(a, keys, t, words, frequent, causal):
              "row_sum": effective.sum(1).mean(), "entropy": entropy(a), "effective_entropy": entropy(effective)}
     found["nullity_reachable"], *found["nullity_reachable_epsilon"] = reachable(a, keys, t, causal)
     for name, other in (("", effective), ("_simplex", simplex)):
-        largest = [np.where(entries, weights, -np.inf).argmax(1) for weights in (a, other)]
+        # The first of those that are equal, as those of equal tokens are up to round-off.
+        shown = [np.where(entries, weights, -np.inf) for weights in (a, other)]
+        largest = [(weights >= weights.max(1, keepdims=True) - 1e-10).argmax(1) for weights in shown]
         found |= {f"correlation{name}": np.corrcoef(a[entries], other[entries])[0, 1], f"kept_norm{name}": np.linalg.norm(other) / np.linalg.norm(a),
                   # Round-off of a projection is no negative weight.
                   f"negative_share{name}": (other[entries] < -1e-13).mean(), f"moved_share{name}": (largest[0] != largest[1]).mean()}

@@ -83,10 +83,15 @@ double correlation_of(const SampleHead& head, const Matrix& effective, double co
 }  // namespace
 
 std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights) {
+  // Tokens with equal values have equal effective weights, up to round-off; a projection loses the condition of
+  // the values.
+  constexpr double rounding = 1e-10;
   std::vector<int> keys;
   for (Index i = 0; i < weights.rows(); ++i) {
+    const Row row = weights.row(i).head(seen(head, i));
+    const double least = row.maxCoeff() - rounding * head.weights.row(i).norm();
     Index key = 0;
-    weights.row(i).head(seen(head, i)).maxCoeff(&key);
+    while (row[key] < least) ++key;
     keys.push_back(key);
   }
   return keys;

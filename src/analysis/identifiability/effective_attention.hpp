@@ -45,8 +45,8 @@ struct EffectiveResult {
 /// effective: n x n, from `effective_attention` of the same head. O(n^2).
 EffectiveResult effective_measures(const SampleHead& head, const Matrix& effective);
 
-/// [row]: the key with the largest weight, signed, among those that the row sees; the first of equal ones.
-/// `weights`: n x n, raw or effective ones of this head.
+/// [row]: the key with the largest weight, signed, among those that the row sees; the first of those that are equal
+/// up to round-off, as effective weights of equal tokens are. `weights`: n x n, raw or effective ones of this head.
 std::vector<int> largest_weights(const SampleHead& head, const Matrix& weights);
 
 /// The null control: what a head with these weights would show if the column space of T were random, of the

@@ -164,6 +164,7 @@ class JointRank {
     if (rest == 0 || size == 0) return;
     MatrixXd complement = MatrixXd::Identity(width, width);
     const MatrixXd inside = reached.left.leftCols(rank.rank);
+    if (rank.rank > 0) condition_ = std::max(condition_, reached.values[0] / reached.values[rank.rank - 1]);
     complement -= inside * inside.transpose();
     // P_i on what dq_i does not reach: q_i dK^T P_i is left to dK
     const MatrixXd left = p * thin_svd(complement).left.leftCols(rest) / size;
@@ -184,13 +185,16 @@ class JointRank {
       all.middleRows(row, block.rows()) = block;
       row += block.rows();
     }
-    // Every block has been scaled, so that round-off is relative to 1.
-    sum.add(numerical_rank(singular_values(all), product_threshold(1, 1, std::max(all.rows(), all.cols()))));
+    // Every block has been scaled, so that round-off is relative to 1, times the condition of the M_i: so far
+    // what they leave is known.
+    const Index size = std::max(all.rows(), all.cols());
+    sum.add(numerical_rank(singular_values(all), product_threshold(condition_, 1, size)));
     return sum;
   }
 
  private:
   Index tokens_, d_k_, rows_ = 0;
+  double condition_ = 1;  // largest over smallest singular value of an M_i that counts
   std::vector<MatrixXd> blocks_;
   RankSum sum_;
 };
@@ -221,7 +225,13 @@ ReachableNullities::ReachableNullities(const SampleHead& head)
 
 Matrix ReachableNullities::shifted_values(Index seen) const {
   const auto values = values_.topRows(seen);
-  return values.rowwise() - values.row(0);
+  Matrix shifted = values.rowwise() - values.row(0);
+  // Of tokens that are equal but for the round-off of some layers, as where a line begins with a word twice, the
+  // difference would be taken for one.
+  constexpr double round_off = 64 * std::numeric_limits<double>::epsilon();
+  for (Index i = 0; i < seen; ++i)
+    if (shifted.row(i).norm() <= round_off * values.row(i).norm()) shifted.row(i).setZero();
+  return shifted;
 }
 
 Nullity ReachableNullities::query(int row) const {

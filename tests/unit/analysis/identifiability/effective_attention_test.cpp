@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tests/unit/analysis/identifiability/random_heads.hpp"
 
@@ -130,6 +132,27 @@ TEST(EffectiveMeasures, of_a_matrix_by_hand) {
   EXPECT_DOUBLE_EQ(found.moved_share, 1);  // signed: -0.2 is not large; the first of equal ones counts
   EXPECT_EQ(largest_weights(head, effective), (std::vector<int>{1, 1}));
   EXPECT_EQ(largest_weights(head, head.weights), (std::vector<int>{0, 0}));
+}
+
+// Words that repeat, in a model that adds no positions to them: raw weights may differ, by rotary positions, but
+// what acts of equal tokens is the same, and round-off must not say which is larger.
+TEST(EffectiveMeasures, find_the_first_of_equal_tokens_whatever_the_round_off) {
+  for (const bool causal : {false, true}) {
+    auto head = random_head(9, 5, 8, 21, causal);
+    const std::vector<int> twins{3, 6, 8};  // of token 1
+    for (const int twin : twins) head.values.row(twin) = head.values.row(1);
+    head.weights.col(1) *= 20;
+    for (const int twin : twins) head.weights.col(twin) *= 20;
+    auto effective = effective_attention(head, linear);
+    const auto found = largest_weights(head, effective);
+    EXPECT_GT(std::ranges::count(found, 1), 4);
+    EXPECT_GT(std::ranges::count(largest_weights(head, head.weights), 3), 0);
+    for (const int twin : twins) {
+      EXPECT_EQ(std::ranges::count(found, twin), 0);
+      effective.col(twin) *= 1 + 1e-13;
+    }
+    EXPECT_EQ(largest_weights(head, effective), found);
+  }
 }
 
 TEST(EffectiveMeasures, do_not_count_round_off_as_negative_weights) {

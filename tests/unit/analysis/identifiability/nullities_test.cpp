@@ -435,6 +435,38 @@ TEST(JointNullity, of_causal_heads_equals_that_of_the_written_out_jacobian) {
   }
 }
 
+// Words that repeat in a model with rotary positions have equal values, and keys that small angles tell apart: the
+// directions in which scores move are then known to less than round-off.
+TEST(JointNullity, of_equal_tokens_with_almost_equal_keys_is_certain) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    auto head = random_head(9, 6, 6, seed, true);
+    for (const auto& [token, word] : {std::pair{2, 1}, {5, 0}, {7, 0}, {8, 1}}) {
+      head.values.row(token) = head.values.row(word);
+      head.keys.row(token) = head.keys.row(word) + 1e-3 * head.keys.row(token);
+    }
+    head.weights = softmax_of(head.queries, head.keys, true);
+    const auto found = ReachableNullities(head).joint();
+    EXPECT_EQ(found.exact, joint_by_hand(head)) << seed;
+    EXPECT_TRUE(found.certain()) << seed;
+  }
+}
+
+// A line that begins with the same word twice: behind the first layer their values are equal but for round-off.
+TEST(ReachableNullities, of_first_tokens_that_differ_by_round_off_are_those_of_equal_ones) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    auto head = random_head(7, 4, 3, seed, true);
+    head.values.row(1) = head.values.row(0);
+    const ReachableNullities equal(head);
+    EXPECT_EQ(equal.query(1).exact, 1);
+    EXPECT_EQ(equal.joint().exact, joint_by_hand(head));
+    for (Index c = 0; c < 4; ++c) head.values(1, c) *= 1 + (c % 2 == 0 ? 1 : -1) * 0x1p-50;
+    const ReachableNullities almost(head);
+    for (const int row : {1, 2, 6}) EXPECT_EQ(almost.query(row).exact, equal.query(row).exact) << row;
+    EXPECT_EQ(almost.joint().exact, equal.joint().exact);
+    EXPECT_TRUE(almost.query(1).certain() && almost.joint().certain());
+  }
+}
+
 TEST(ReachableNullities, of_numbers_that_are_not_finite_are_nan) {
   auto head = random_head(6, 4, 4, 1);
   head.keys(2, 2) = NAN;
