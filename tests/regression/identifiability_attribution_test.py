@@ -83,7 +83,7 @@ class Sample:
         # Blanking tells nothing of a token that is none of the sample's.
         self.kept = list(range(plan["class_token"], self.n))
         self.blank_out()
-        self.accounts = [self.accounts_of(layer, plan["flow_tokens"]) for layer in range(LAYERS)]
+        self.accounts = [self.accounts_of(layer, plan["flow_tokens"]) for layer in range(model.layers)]
 
     def embed(self, tokens):
         return self.model.embed(tokens[None])[0]
@@ -141,7 +141,7 @@ def agreements(samples):
         for name in ACCOUNTS:
             for moved in (False, True):
                 found[f"agreement_{name}{effect}{'_times_moved' * moved}"] = [
-                    np.nanmean([one.agreement(effect, name, layer, moved) for one in samples]) for layer in range(LAYERS)]
+                    np.nanmean([one.agreement(effect, name, layer, moved) for one in samples]) for layer in range(len(samples[0].accounts))]
     return found
 
 

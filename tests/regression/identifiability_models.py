@@ -82,8 +82,9 @@ def write_model(path, seed, *, inputs=0, tokens=LONGER, classes=CLASSES, change=
 
 
 def ranks_of(values):
-    """Mid-ranks."""
-    return np.array([(values < value).sum() + ((values == value).sum() - 1) / 2 for value in values])
+    """Mid-ranks; numbers that differ by round-off are equal, as those of equal tokens are."""
+    near = 1e-10 * abs(values).max()
+    return np.array([(values < value - near).sum() + ((abs(values - value) <= near).sum() - 1) / 2 for value in values])
 
 
 def spearman(x, y):
@@ -135,8 +136,11 @@ class Marched(Model):
             mixed, shares = self.attention(self.norm(u, place + "norm1_") if pre else u, place, lengths, 1 + cell * self.layers // self.cells)
             if self.arrays.get(place + "kappa", np.zeros(1)).any():
                 mixed = mixed + self.arrays[place + "kappa"] * self.diffused(u)
-            u = u + self.step * mixed if pre else self.norm(u + mixed, place + "norm1_")
+            if self.attributes.get("order") != "parallel":
+                u = u + self.step * mixed if pre else self.norm(u + mixed, place + "norm1_")
             changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
+            if self.attributes.get("order") == "parallel":
+                changed = changed + mixed
             rows.append(u + self.step * changed if pre else self.norm(u + changed, place + "norm2_"))
             attention.append(shares)
         return np.array(rows), np.array(attention)
@@ -148,10 +152,15 @@ class Marched(Model):
         return rows[:, 0], attention[:, 0], None if logits is None else logits[0]
 
     def parts(self, u, letter, number):
-        """[head] of V, Q or K of layer `number`, counted from 1, at the state with which it begins."""
+        """[head] of V, Q or K of layer `number`, counted from 1, at the state with which it begins: of queries and keys behind their norms
+        and turned by the angles of their tokens; heads of a group have the same keys and values."""
         place = f"cells/{self.entry(number - 1)}/"
         pre = self.attributes["norm"] == "pre"
-        return np.split(self.linear(self.norm(u, place + "norm1_") if pre else u, place, "_" + letter), self.heads, axis=1)
+        groups = self.heads if letter == "Q" else int(self.attributes.get("groups", self.heads))
+        found = np.array(np.split(self.linear(self.norm(u, place + "norm1_") if pre else u, place, "_" + letter), groups, axis=1))
+        if letter in "QK":
+            found = self.rotate(self.head_norm(found, self.arrays.get(f"{place}{letter.lower()}_gain"))[None], number)[0]
+        return np.repeat(found, self.heads // groups, axis=0)
 
     def values(self, u, number):
         """[head] of (V, H) of layer `number`, counted from 1, at the state with which it begins."""

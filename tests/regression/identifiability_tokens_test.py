@@ -14,7 +14,6 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 from identifiability_models import CELLS, Marched, WrittenModels, texts, write_model  # noqa: E402
 
 COMPARED, FIT = 30, 10  # few to fit: a map of too little lambda learns them by heart
-TRAINING = FIT * 4 // 5
 LAMBDAS = (0, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1)
 LINEAR = ("--identifiability.measures=identity", "--identifiability.maps=identity,linear", f"--identifiability.fit={FIT}")
 EPOCHS = (0, 2)
@@ -60,30 +59,32 @@ def ridge(samples, share):
     return lambda states: (states - mean_x) @ slope + mean_y
 
 
-def linear_rate(samples, cosine=False, state=unchanged, token=unchanged):
+def linear_rate(samples, compared, cosine=False, state=unchanged, token=unchanged):
     """`samples`: (states, tokens) of each of the compared samples, then of those to fit, then of those to choose."""
+    chosen = compared + (len(samples) - compared) * 4 // 5
     test, training, validation = ([(state(x), token(y)) for x, y in samples[part]] for part in (
-        slice(COMPARED), slice(COMPARED, COMPARED + TRAINING), slice(COMPARED + TRAINING, COMPARED + FIT)))
+        slice(compared), slice(compared, chosen), slice(chosen, None)))
     maps = [ridge(training, share) for share in LAMBDAS]
     rates = [rate(validation, g, cosine) for g in maps]
     return rate(test, maps[int(np.argmax(rates))], cosine)
 
 
-def rates_of(model, samples):
-    """name -> [row], for the embedded tokens of all samples."""
+def rates_of(model, samples, compared=COMPARED):
+    """name -> [row], for the embedded tokens of all samples: the compared ones, and those on which maps are fitted and chosen."""
     embedded = [model.embed(words[None])[0] for words in samples]
     states = [model.run(u)[0] for u in embedded]
     found = {name: [] for name in ("identity_cosine", "identity_l2", "linear_cosine", "linear_l2", "linear_angle", "linear_norm", "smallest")}
     for row in range(model.cells + 1):
         here = [(rows[row], u) for rows, u in zip(states, embedded)]
-        test = here[:COMPARED]
+        test = here[:compared]
         smallest = []
         for x, _ in test:
             distance = np.linalg.norm(x[:, None] - x[None], axis=2)
             smallest.append(distance[~np.eye(len(x), dtype=bool)].min() / np.sqrt((x**2).sum(1).mean()))
         for name, value in (("identity_cosine", rate(test, unchanged, True)), ("identity_l2", rate(test, unchanged, False)),
-                            ("linear_cosine", linear_rate(here, True)), ("linear_l2", linear_rate(here)),
-                            ("linear_angle", linear_rate(here, state=unit, token=unit)), ("linear_norm", linear_rate(here, state=lengths_of)),
+                            ("linear_cosine", linear_rate(here, compared, True)), ("linear_l2", linear_rate(here, compared)),
+                            ("linear_angle", linear_rate(here, compared, state=unit, token=unit)),
+                            ("linear_norm", linear_rate(here, compared, state=lengths_of)),
                             ("smallest", min(smallest))):
             found[name].append(value)
     return {name: np.array(values) for name, values in found.items()}
