@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/model_probe.hpp"
+#include "model/tasks/word_task.hpp"
 #include "tests/support/reached.hpp"
 #include "tests/support/small_problem.hpp"
 #include "tests/support/test_vectors.hpp"
@@ -20,20 +21,33 @@ namespace {
 
 using namespace test;
 
-constexpr int tokens = 11, samples = 3, words = 7;
+constexpr int tokens = 11, words = 7;
 
 struct Case {
   std::string name;
   std::function<void(ModelSpec&)> change;
-  int cells = 3;
+  int cells = 3, samples = 3;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 
+/// RMSNorm, no biases, groups of keys, rotary positions; the windows of the first and the last layer are shorter
+/// than the line.
+auto language_model(RotaryLayout layout) {
+  return [layout](ModelSpec& model) {
+    model = small_language_model(3);
+    model.attention.rotary.layout = layout;
+    model.vocabulary = words;
+    model.word_head = {.present = true, .bias = false};
+  };
+}
+
 class LinesOf : public testing::TestWithParam<Case> {
  protected:
+  const int samples = GetParam().samples;
+
   LinesOf() {
     auto model = small_model(3);
     model.vocabulary = words;
@@ -46,12 +60,19 @@ class LinesOf : public testing::TestWithParam<Case> {
     for (int k = 0; k < samples * tokens; ++k) batch.input.push_back((k * k + 3 * k) % words);
   }
 
-  /// Rows of the states [token][sample][channel] of the whole line, by the probe that analyses take.
-  std::vector<double> whole() {
-    const auto line = TokenLine::even(MPI_COMM_SELF, tokens, 1);
+  /// Rows of the states [token][sample][channel] of the whole line, by the probe that analyses take. `first`:
+  /// the position of its first token.
+  std::vector<double> whole(int first = 0) {
+    auto line = TokenLine::stretch(MPI_COMM_SELF, first + tokens, tokens);
+    line.move_to(first);
     ModelProbe probe(*parameters, line, samples, Precision::float64);
-    auto all = batch;
-    all.length.assign(samples, tokens);
+    Batch all;
+    for (int sample = 0; sample < samples; ++sample) {
+      all.input.resize(all.input.size() + first, 0.0);
+      all.input.insert(all.input.end(), batch.input.begin() + sample * tokens,
+                       batch.input.begin() + (sample + 1) * tokens);
+    }
+    all.length.assign(samples, first + tokens);
     all.label.assign(samples, 0);
     all.weight.assign(samples, 1.0);
     std::vector<double> u;
@@ -72,6 +93,12 @@ class LinesOf : public testing::TestWithParam<Case> {
     return u;
   }
 
+  std::vector<double> logits(const std::vector<double>& u) const {
+    std::vector<double> z(tokens * samples * words);
+    word_logits(*parameters, tokens * samples, u.data(), z.data());
+    return z;
+  }
+
   std::optional<Parameters> parameters;
   Batch batch;
 };
@@ -80,11 +107,13 @@ TEST_P(LinesOf, have_the_states_of_the_whole_line) {
   const auto exact = whole();
   for (const auto earlier : {EarlierTokens::kept, EarlierTokens::again})
     for (const auto& pieces :
-         {std::vector<int>(tokens, 1), std::vector<int>{5, 1, 1, 4}, std::vector<int>{tokens}})
-      // Sums over keys in another order, through three layers.
-      EXPECT_LE(reached("a line read token by token",
-                        relative_difference(read(earlier, pieces, Precision::float64), exact)),
-                1e-13);
+         {std::vector<int>(tokens, 1), std::vector<int>{5, 1, 1, 4}, std::vector<int>{tokens}}) {
+      // Sums over keys in another order, through three layers; logits are sums of six products more.
+      const auto u = read(earlier, pieces, Precision::float64);
+      EXPECT_LE(reached("a line read token by token", relative_difference(u, exact)), 1e-13);
+      EXPECT_LE(reached("a line read token by token: logits", relative_difference(logits(u), logits(exact))),
+                1e-12);
+    }
   EXPECT_LE(relative_difference(read(EarlierTokens::kept, {4, 1, 6}, Precision::float32), exact), 1e-4);
 }
 
@@ -114,11 +143,21 @@ INSTANTIATE_TEST_SUITE_P(
                            m.rotary.theta = {0.9, 0.1};
                            m.rotary.table = {0, 1, 0};
                          }},
+                    Case{"language_model_halves", language_model(RotaryLayout::half)},
+                    Case{"language_model_interleaved", language_model(RotaryLayout::interleaved), 6},
                     Case{"windows_l2",
                          [](ModelSpec& m) {
                            m.windows = {4, 2, 4};
                            m.attention.kernel = Kernel::l2;
                          }},
+                    // Attention works on two chunks of these samples, and reads the kept keys of each.
+                    Case{"many_samples", [](ModelSpec& m) { m.width = 144; }, 3, 40},
+                    Case{"many_samples_l2",
+                         [](ModelSpec& m) {
+                           m.width = 144;
+                           m.attention.kernel = Kernel::l2;
+                         },
+                         3, 40},
                     Case{"l2", [](ModelSpec& m) { m.attention.kernel = Kernel::l2; }},
                     Case{"linear", [](ModelSpec& m) { m.attention.normalisation = Normalisation::linear; }},
                     Case{"windows",
@@ -141,6 +180,24 @@ INSTANTIATE_TEST_SUITE_P(
                          },
                          6}),
     testing::PrintToStringParamName());
+
+class LinesWithRotaryPositions : public LinesOf {};
+
+TEST_P(LinesWithRotaryPositions, have_the_same_states_wherever_they_begin) {
+  const auto exact = whole();
+  // An angle x theta, theta <= 1, is rounded to x 2^-53, which moves scores of order one and, through three
+  // layers, states by some times as much.
+  for (const auto& [first, bound] : {std::pair{100, 1e-13}, {100000, 1e-10}})
+    EXPECT_LT(reached("rotary positions: states of a model, shifted tokens",
+                      relative_difference(whole(first), exact)),
+              bound)
+        << first;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LinesWithRotaryPositions,
+                         testing::Values(Case{"halves", language_model(RotaryLayout::half)},
+                                         Case{"interleaved", language_model(RotaryLayout::interleaved)}),
+                         testing::PrintToStringParamName());
 
 TEST(LineReader, says_how_much_it_keeps) {
   auto model = small_model(3);  // width 6, 2 heads
