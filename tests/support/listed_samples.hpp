@@ -21,6 +21,7 @@ class ListedSamples final : public data::Dataset {
     std::vector<int> lengths, labels;
     std::vector<std::string> words = {};  ///< their names
     std::vector<int> placeholders = {};
+    std::vector<int> bytes = {};  ///< of words, [sample][token]; empty: not known
   };
   explicit ListedSamples(Content content) : c_(std::move(content)) {}
 
@@ -36,6 +37,12 @@ class ListedSamples final : public data::Dataset {
   int unknown_word() const override { return c_.vocabulary > 0 ? 1 : -1; }
   std::vector<std::string> words() const override { return c_.words; }
   std::vector<int> placeholders() const override { return c_.placeholders; }
+  std::vector<int> token_bytes(std::size_t index) const override {
+    if (c_.bytes.empty()) return {};
+    const auto first =
+        c_.bytes.begin() + static_cast<std::ptrdiff_t>(index * c_.bytes.size() / c_.labels.size());
+    return {first, first + length(index)};
+  }
   void tokens(std::size_t index, double* out) const override {
     const std::size_t size = c_.input.size() / c_.labels.size();
     std::copy_n(c_.input.begin() + static_cast<std::ptrdiff_t>(index * size), size, out);

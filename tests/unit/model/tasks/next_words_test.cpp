@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "data/text/packed_texts.hpp"
 #include "model/tasks/word_targets.hpp"
 #include "tests/support/listed_samples.hpp"
 
@@ -76,6 +77,39 @@ TEST_P(NextWordsOf, leave_out_padding_and_the_unknown_word) {
 }
 
 INSTANTIATE_TEST_SUITE_P(with_and_without_segments, NextWordsOf, testing::Values(1U, 2U));
+
+// The line 2 3 4 E 5 6 7 8 E of two texts is cut into 2 3 4 E, 4 E 5 6, 5 6 7 8 and 7 8 E.
+class NextWordsOfPackedTexts : public testing::Test {
+ protected:
+  static constexpr int end = 9;
+  const ListedSamples texts{{.tokens_x = 4,
+                             .vocabulary = end,
+                             .input = {2, 3, 4, 0, 5, 6, 7, 8},
+                             .lengths = {3, 4},
+                             .labels = {0, 0},
+                             .bytes = {3, 1, 2, 0, 4, 1, 1, 5}}};
+  const data::PackedTexts packed{texts, data::end_word_of(texts), 4, {{{0, 1}, 2}}};
+  const NextWords next{packed};
+};
+
+TEST_F(NextWordsOfPackedTexts, are_guessed_once_and_the_first_of_a_text_behind_the_end_of_the_one_before) {
+  auto lines = empty_batch(packed, 4);
+  for (std::size_t line = 0; line < 4; ++line) {
+    put_sample(packed, static_cast<Index>(line), static_cast<long>(line), 0.25, static_cast<Index>(line),
+               lines);
+    packed.tokens(line, tokens_of(lines, static_cast<Index>(line)));
+  }
+  next.apply(lines, next.mean_count(all_of(packed)));
+  using testing::FieldsAre;
+  EXPECT_THAT(lines.targets, testing::ElementsAre(FieldsAre(0, 0, 3, 0.125), FieldsAre(0, 1, 4, 0.125),
+                                                  FieldsAre(0, 2, end, 0.125), FieldsAre(1, 1, 5, 0.125),
+                                                  FieldsAre(1, 2, 6, 0.125), FieldsAre(2, 1, 7, 0.125),
+                                                  FieldsAre(2, 2, 8, 0.125), FieldsAre(3, 1, end, 0.125)));
+}
+
+TEST_F(NextWordsOfPackedTexts, have_the_bytes_of_those_that_are_guessed) {
+  EXPECT_EQ(next.mean_bytes(all_of(packed)), (1 + 2 + 0 + 4 + 1 + 1 + 5 + 0) / 8.0);
+}
 
 }  // namespace
 }  // namespace fluxformer
