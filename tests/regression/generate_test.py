@@ -69,13 +69,14 @@ class Generating(TrainTest):
         of_seed = {name: group[name][0] for name in ("log_probability", "prompt_length", "token_marches", "perplexity", "prompt_perplexity")}
         return {"ids": file["ids"][...], "lengths": file["lengths"][...], "said": end.err + end.out, **of_seed}
 
-    def by_numpy(self, model, choose, tokens=10):
-        """(ids, log p) of the texts whose next word is choose(logits, sample, position)."""
+    def by_numpy(self, model, choose, tokens=10, segments=None):
+        """(ids, log p) of the texts whose next word is choose(logits, sample, position), which is of the segment of the last word of the prompt."""
         ids, log_p = np.zeros((5, 6 + tokens), int), np.full((5, 6 + tokens), np.nan)
         for sample, length in enumerate(self.lengths):
             text = list(self.prompts[sample, :length])
             for position in range(1, length + tokens):
-                states, _ = model.states(np.array([text[:position]]), [position])
+                kinds = None if segments is None else segments[sample, np.minimum(np.arange(position), length - 1)][None]
+                states, _ = model.states(np.array([text[:position]]), [position], kinds)
                 z = model.words(states[-1])[0, -1]
                 if position == len(text):
                     text.append(choose(z, sample, position))
@@ -111,6 +112,20 @@ class Words(Generating):
                 new = np.arange(16) >= self.lengths[:, None]
                 self.assertAlmostEqual(found["perplexity"], np.exp(-np.nanmean(log_p[new])), delta=1e-10)
                 self.assertAlmostEqual(found["prompt_perplexity"], np.exp(-np.nanmean(log_p[~new])), delta=1e-10)
+
+    def test_are_of_the_segment_of_the_last_word_of_the_prompt(self):
+        random = np.random.default_rng(7)
+        texts = {"ids": random.integers(1, 8, (40, 16)), "segments": random.integers(0, 2, (40, 16))}
+        self.put("tokens.h5", **{f"{split}/{name}": values for split in ("train", "test") for name, values in texts.items()})
+        segments = random.integers(0, 2, self.prompts.shape)
+        self.put("prompts.h5", ids=self.prompts, lengths=self.lengths, segments=segments)
+        self.train(*CAUSAL, "--output.file=segments.h5")
+        last = segments[np.arange(5), self.lengths - 1]
+        self.assertEqual(set(last), {0, 1})
+        found = self.generate("--generate.temperature=0", model="segments.h5")
+        ids, log_p = self.by_numpy(Model(self.path("segments.h5")), lambda z, *_: z.argmax(), segments=segments)
+        np.testing.assert_array_equal(found["ids"], ids)
+        np.testing.assert_allclose(found["log_probability"], log_p, rtol=0, atol=1e-12)
 
     def test_are_the_same_on_any_ranks_and_in_any_batches(self):
         one = self.generate("--generate.batch=2")
@@ -165,6 +180,8 @@ class Texts(Generating):
             np.testing.assert_array_equal(ended["ids"][sample], np.where(np.arange(16) < end, text, 0))
             np.testing.assert_allclose(ended["log_probability"][sample, :end], log_p[:end], rtol=0, atol=1e-13)
         self.assertTrue((ended["lengths"] < free["lengths"]).any())
+        # The last word is not marched, nor anything for a text that has ended before others of its batch.
+        np.testing.assert_array_equal(ended["token_marches"], ended["lengths"] - 1)
         self.assertIn("a text ends behind word 4 (c)", ended["said"])
         self.assertEqual(self.open("out.h5")["analysis/generate"].attrs["stop"], 4)
         self.assertEqual(self.open("free.h5")["analysis/generate"].attrs["stop"], -1)
