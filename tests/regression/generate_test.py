@@ -180,6 +180,8 @@ class Texts(Generating):
             np.testing.assert_array_equal(ended["ids"][sample], np.where(np.arange(16) < end, text, 0))
             np.testing.assert_allclose(ended["log_probability"][sample, :end], log_p[:end], rtol=0, atol=1e-13)
         self.assertTrue((ended["lengths"] < free["lengths"]).any())
+        # The last word is not marched, nor anything for a text that has ended before others of its batch.
+        np.testing.assert_array_equal(ended["token_marches"], ended["lengths"] - 1)
         self.assertIn("a text ends behind word 4 (c)", ended["said"])
         self.assertEqual(self.open("out.h5")["analysis/generate"].attrs["stop"], 4)
         self.assertEqual(self.open("free.h5")["analysis/generate"].attrs["stop"], -1)

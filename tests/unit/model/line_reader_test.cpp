@@ -95,7 +95,7 @@ class LinesOf : public testing::TestWithParam<Case> {
 
   std::vector<double> logits(const std::vector<double>& u) const {
     std::vector<double> z(tokens * samples * words);
-    word_logits(*parameters, tokens * samples, u.data(), z.data());
+    WordLogits(*parameters, Precision::float64)(tokens * samples, u.data(), z.data());
     return z;
   }
 
@@ -151,13 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
                            m.attention.kernel = Kernel::l2;
                          }},
                     // Attention works on two chunks of these samples, and reads the kept keys of each.
-                    Case{"many_samples", [](ModelSpec& m) { m.width = 144; }, 3, 24},
+                    Case{"many_samples", [](ModelSpec& m) { m.width = 144; }, 3, 40},
                     Case{"many_samples_l2",
                          [](ModelSpec& m) {
                            m.width = 144;
                            m.attention.kernel = Kernel::l2;
                          },
-                         3, 24},
+                         3, 40},
                     Case{"l2", [](ModelSpec& m) { m.attention.kernel = Kernel::l2; }},
                     Case{"linear", [](ModelSpec& m) { m.attention.normalisation = Normalisation::linear; }},
                     Case{"windows",
