@@ -28,15 +28,15 @@ Option trust_files_option() {
 }
 
 Option precision_option() {
-  return {
-      .name = "run.precision",
-      .fallback = std::string("double"),
-      .doc =
-          "arithmetic of attention, reaction and the loss of a word head; the state is always double. mixed: single, with factors of "
-          "the linear maps rounded to bfloat16 (needs a processor with avx512_bf16); mixed_emulated: the "
-          "same "
-          "rounding on any processor, slowly",
-      .choices = {"double", "single", "mixed", "mixed_emulated"}};
+  return {.name = "run.precision",
+          .fallback = std::string("double"),
+          .doc =
+              "arithmetic of attention, reaction and the loss of a word head; the state is always double. "
+              "mixed: single, with factors of "
+              "the linear maps rounded to bfloat16 (needs a processor with avx512_bf16); mixed_emulated: the "
+              "same "
+              "rounding on any processor, slowly",
+          .choices = {"double", "single", "mixed", "mixed_emulated"}};
 }
 
 Option seed_option(std::string doc) {

@@ -1,5 +1,5 @@
 // `attention`: similarity of the attention of a Transformer and of its PDE models, with the scores of rows
-// that do not depend on the input as baselines.
+// that do not depend on the input as baselines, and how far heads look.
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,9 @@
 #include <iomanip>
 #include <numeric>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/attention/attention_variables.hpp"
 #include "analysis/attention/layer_attention.hpp"

@@ -45,7 +45,7 @@ class GradientFlow final : public ModelStudy {
   /// Adds the norms of the gradient of each group; `flat` is the gradient of the mean loss.
   void add_groups(const ParameterLayout& layout, std::span<const double> flat,
                   std::vector<Measured>& list) const;
-  void add_jacobians(const Parameters& parameters, Results& to) const;
+  void add_jacobians(const SampleSet& samples, const Parameters& parameters, Results& to) const;
 
   KeyOfTraining<double> masked_share_;
   std::vector<long> epochs_;
@@ -141,10 +141,9 @@ void GradientFlow::add_groups(const ParameterLayout& layout, std::span<const dou
   list.push_back({measured::knot_gradient, knots});
 }
 
-void GradientFlow::add_jacobians(const Parameters& parameters, Results& to) const {
+void GradientFlow::add_jacobians(const SampleSet& samples, const Parameters& parameters, Results& to) const {
   const Stopwatch watch;
-  const auto found =
-      derivatives::layer_jacobians(problem().samples().first(jacobian_samples_), parameters, plan_);
+  const auto found = derivatives::layer_jacobians(samples.first(jacobian_samples_), parameters, plan_);
   const double took = watch.seconds();
   // Rank 0's time is stored, since all numbers of the record must be the same on all ranks.
   std::vector<double> seconds(1, took);
@@ -181,7 +180,7 @@ void GradientFlow::measure_model(std::size_t seed, const std::string& name, Resu
     }
   }
   for (const auto& one : course) to.put(one.variable, one.values);
-  if (jacobian_samples_ > 0) add_jacobians(parameters, to);
+  if (jacobian_samples_ > 0) add_jacobians(samples, parameters, to);
 }
 
 void declare_gradient_flow(Options& options) {

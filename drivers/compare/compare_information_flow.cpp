@@ -26,7 +26,8 @@ class InformationFlow final : public ModelStudy {
   void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
-  void measure_states(std::size_t seed, const std::string& name, ModelProbe& probe, Results& to) const;
+  void measure_states(const SampleSet& samples, const std::string& name, ModelProbe& probe,
+                      Results& to) const;
 
   KeyOfTraining<double> masked_share_;
   Index examples_;
@@ -77,25 +78,26 @@ void InformationFlow::add_axes(StudyRecord& record) {
 
 void InformationFlow::measure_model(std::size_t seed, const std::string& name, Results& to) {
   const auto own = probe(seed, name);
-  measure_states(seed, name, *own, to);
+  // Models that are aligned read the same words, masked ones too.
+  const auto samples =
+      with_targets(problem().samples(), masked_share_, problem().models().at(seed, name), name);
+  measure_states(samples, name, *own, to);
   if (name == reference_model) {
     const auto seeds = problem().models().seeds().size();
     if (seeds < 2) return;
     // Ceiling of the alignment: Transformers trained from two seeds.
     const auto next = probe((seed + 1) % seeds, reference_model);
-    to.put(states::variables::cka_ceiling, states::align(problem().samples(), *next, *own, cka_).alignment());
+    to.put(states::variables::cka_ceiling, states::align(samples, *next, *own, cka_).alignment());
     return;
   }
   const auto reference = probe(seed, reference_model);
-  const auto meter = states::align(problem().samples(), *reference, *own, cka_);
+  const auto meter = states::align(samples, *reference, *own, cka_);
   to.put(states::variables::cka, meter.alignment());
   to.put(states::variables::cka_unrelated, meter.unrelated());
 }
 
-void InformationFlow::measure_states(std::size_t seed, const std::string& name, ModelProbe& probe,
+void InformationFlow::measure_states(const SampleSet& samples, const std::string& name, ModelProbe& probe,
                                      Results& to) const {
-  const auto samples =
-      with_targets(problem().samples(), masked_share_, problem().models().at(seed, name), name);
   const auto found = states::measure_states(samples, probe, examples_);
   const auto &whole = found.by_row, &layer = found.by_layer;
   to.put(states::variables::norm, whole.norm);

@@ -100,6 +100,7 @@ Parameters inherit(const Parameters& teacher, int cells_per_layer) {
   spec.variation = DepthVariation::linear;
   spec.knots = spec.layers;
   spec.set_depth({spec.layers, spec.layers * cells_per_layer});
+  spec.validate();
   Parameters parameters(spec);
   for (const auto& view : parameters.layout.views())
     std::ranges::copy(teacher.view(view.path()), parameters.view(view.path()).begin());

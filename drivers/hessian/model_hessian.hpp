@@ -29,7 +29,7 @@ MinimisedPlan minimised_plan_of(const Settings& settings);
 
 /// The objective whose Hessian is analysed: as the plan says or, for what was not given, as in the training of
 /// the model. `auto` trains the coefficients of PDE models, and kappa only where it is above 0. The loss is
-/// that of the classes, or of masked words for a model that guesses them. Throws BadInput for a loss that does
+/// that of the classes, or of words for a model that guesses them. Throws BadInput for a loss that does
 /// not exist.
 hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origin,
                              const Parameters& parameters);

@@ -43,6 +43,9 @@ void require_memory_of_training(MPI_Comm comm, const TrainPlan& plan, const Para
                         (static_cast<double>(spec.width) * rows_kept * kept.micro_batches + spec.ffn);
   double bytes = sizeof(double) * copies * static_cast<double>(parameters.values.size()) +
                  sizeof(float) * states + of_each_cell * cells;
+  // The word matrix and its gradient in float, while a batch is read.
+  if (plan.precision != Precision::float64 && spec.guesses_words())
+    bytes += 2.0 * sizeof(float) * spec.vocabulary * spec.width;
   largest_over_ranks({&bytes, 1}, comm);
   require_memory(comm, bytes,
                  "model.width = " + std::to_string(spec.width) + ", mesh.layers = " +

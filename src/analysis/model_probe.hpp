@@ -36,6 +36,7 @@ class ModelProbe {
 
   const ModelSpec& spec() const { return parameters_.spec; }
   const Parameters& parameters() const { return parameters_; }
+  Precision precision() const { return model_->precision(); }
   const DepthCells& depth() const { return march_->depth(); }
   int cells() const { return depth().cells; }
   int depths() const { return cells() + 1; }

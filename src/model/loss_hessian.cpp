@@ -32,7 +32,7 @@ LossHessian::LossHessian(const Parameters& parameters, SlabContext& context, con
   if (context.dropout != nullptr)
     throw std::invalid_argument("products with the Hessian are without dropout");
   (void)model_->make_tape(Order::second);  // refuses a model without second derivatives here
-  (void)make_task(parameters, context, loss);
+  (void)make_task(parameters, context, loss, Precision::float64);
 }
 
 LossHessian::~LossHessian() = default;

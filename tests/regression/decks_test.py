@@ -111,7 +111,7 @@ class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
         self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles",
-                                                "train/topics", *TWINS, *(twin + "_pde" for twin in TWINS),
+                                                "train/topics", "train/20news_causal_modern", *TWINS, *(twin + "_pde" for twin in TWINS),
                                                 *(name + "_converged" for name in CONVERGED), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
@@ -249,6 +249,20 @@ class Train(DeckTest):
             checked += 1
         if checked < 7:
             print(f"NOT CHECKED: {self.id()}: {7 - checked} of 7 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
+
+
+class Modern(DeckTest):
+    def test_the_deck_has_the_parts_that_it_names_and_as_many_parameters_as_the_other(self):
+        small = ("--train.samples=16", "--train.test_samples=4", "--train.epochs=1", "--train.batch=16", "--data.length=128")
+        sizes = {}
+        for name, modern in (("20news_causal", False), ("20news_causal_modern", True)):
+            model = self.train_deck(f"train/{name}", *small, output=f"{name}.h5")["model"]
+            for part, there in (("layers/1/W_G", modern), ("layers/1/b_Q", not modern), ("embedding/position", not modern), ("rotary/theta", modern)):
+                self.assertEqual(part in model, there, (name, part))
+            arrays = []
+            model.visititems(lambda path, item: arrays.append(item.size) if getattr(item, "dtype", None) == float and "rotary" not in path else None)
+            sizes[name] = sum(arrays)
+        self.assertLess(abs(sizes["20news_causal_modern"] / sizes["20news_causal"] - 1), 1e-3)
 
 
 class Generate(DeckTest):

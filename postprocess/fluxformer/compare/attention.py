@@ -118,7 +118,7 @@ def _entropies(comparison: Comparison, models: list[str]) -> Drawing:
                        fontsize=8, color=SOFT)
     legend(figure, *panels)
     return Drawing("attention-entropies", "How far attention looks",
-                   "Mean entropy of the rows: 1 spreads over all tokens, 0 looks at one. Small dots: single heads, of the PDE model those "
+                   "Mean entropy of the rows: 1 spreads over all tokens that it sees, 0 looks at one. Small dots: single heads, of the PDE model those "
                    "matched with the Transformer's.", figure, comparison.runs)
 
 
@@ -147,7 +147,7 @@ def _maps(comparison: Comparison, models: list[str]) -> Drawing:
             if i == 0:
                 axes.set_title(f"layer {layer + 1}", loc="center", fontsize=10)
         name_row(panels[i, 0], model, 28)
-    label = "attention × number of tokens" + ("\n" if len(shown) == 1 else "  ") + "(1: uniform)"
+    label = "attention × number of tokens" + ("\n" if len(shown) == 1 else "  ") + "(1: uniform over all)"
     figure.colorbar(image, ax=panels, label=label, aspect=40, pad=0.01, extend="max")
     return Drawing("attention-maps", "Attention of one test sample",
                    f"Mean over the heads, seed {comparison.seeds[0]}; rows are the tokens that look, columns those that are looked at, on one "

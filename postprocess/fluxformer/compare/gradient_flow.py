@@ -48,13 +48,12 @@ def _blocks(comparison: Comparison, models: list[str]) -> tuple[list[str], dict[
     most = max((comparison.numbers(model, "knot_gradient").shape[1] for model in comparison.having("knot_gradient")), default=0)
     for measure, label in BLOCKS:
         count = most if measure == "knot_gradient" else 1
-        known = [comparison.measure(model, measure) for model in models]
+        # The alpha and rho of a Transformer are 1.
+        known = [None if model == "transformer" and measure == "equation_gradient" else comparison.measure(model, measure) for model in models]
         if all(values is None or not np.nan_to_num(values).any() for values in known):
             continue
         names += [label.format(k + 1) for k in range(count)]
         for model, values in zip(models, known):
-            if model == "transformer" and measure == "equation_gradient":
-                values = None  # its alpha and rho are 1
             values = np.full((len(comparison.seeds), count), np.nan) if values is None else values.reshape(len(values), -1)
             columns[model].append(values)
     return names, {model: np.concatenate(parts, axis=1) for model, parts in columns.items() if parts}

@@ -94,7 +94,7 @@ def _token_maps(comparison: Comparison, models: list[str]) -> Drawing | None:
     facts = comparison.facts()
     grid = int(facts.get("tokens_y", 1)), int(facts.get("tokens_x", 1))
     shown = {model: comparison.numbers(model, "example_norm")[0] for model in models}  # [example, depth, token]
-    label = str(facts.get("example_labels", "")).split()[:1]
+    label = [text for text in str(facts.get("example_labels", "")).split()[:1] if float(text) >= 0]  # -1: no label
     sentence = (f"Norm over the channels of each token of one test sample{', class ' + label[0] if label else ''}, seed {comparison.seeds[0]}, "
                 "over the mean of all its tokens at that depth: where tokens grow alike the colours fade to one.")
     if any(np.isnan(values).any() for values in shown.values()):

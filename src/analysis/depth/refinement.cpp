@@ -57,12 +57,13 @@ void pull(DepthMarch& march, std::vector<double> from, std::vector<double>& bar)
   march.backward(bar.data(), {}, {});
 }
 
-/// The loss at the masked words of a batch, with its derivative.
-class MaskedWords {
+/// The loss at the words to guess of a batch, with its derivative.
+class WordsToGuess {
  public:
-  explicit MaskedWords(ModelProbe& probe)
+  explicit WordsToGuess(ModelProbe& probe)
       : numbers_(std::ssize(probe.parameters().values)),
-        task_(make_task(probe.parameters(), probe.context(), {.target = LossTarget::words})),
+        task_(
+            make_task(probe.parameters(), probe.context(), {.target = LossTarget::words}, probe.precision())),
         tape_(task_->make_tape()) {}
   /// The share of a sample, of the weight 1 in place of its own.
   double loss(Batch batch, Index sample, const double* u) {
@@ -92,7 +93,7 @@ void Goals::values(ModelProbe& probe, const Batch& batch, const double* u, std::
   const int classes = probe.spec().classes;
   value.assign(batch.weight.size() * goals_.size(), 0.0);
   const double* const z = classes > 0 ? probe.logits(u).data() : nullptr;
-  std::optional<MaskedWords> words;
+  std::optional<WordsToGuess> words;
   if (classes == 0 && probe.spec().word_head.present) words.emplace(probe);
   for_each_sample(batch, [&](Index b, Index) {
     for (Index g = 0; g < count(); ++g) {
@@ -120,7 +121,7 @@ void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const 
     return;
   }
   const int classes = probe.spec().classes;
-  if (classes == 0) return MaskedWords(probe).derivative(batch, u, u_bar);
+  if (classes == 0) return WordsToGuess(probe).derivative(batch, u, u_bar);
   const auto& z = probe.logits(u);
   std::vector<double> z_bar(z.size(), 0.0);
   for_each_sample(batch, [&](Index b, Index) {
@@ -132,7 +133,7 @@ void Goals::derivative(ModelProbe& probe, const Batch& batch, Index goal, const 
 double Goals::correct(ModelProbe& probe, const Batch& batch, const double* u) const {
   const auto& spec = probe.spec();
   if (spec.classes > 0) return correct_share(batch, probe.logits(u), spec.classes);
-  return spec.word_head.present ? MaskedWords(probe).correct(batch, u) : missing_value;
+  return spec.word_head.present ? WordsToGuess(probe).correct(batch, u) : missing_value;
 }
 
 GoalValues::GoalValues(ModelProbe& probe, const Goals& goals, Index samples, const GoalValues* own)

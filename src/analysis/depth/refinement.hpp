@@ -21,7 +21,7 @@
 namespace fluxformer::depth {
 
 /// A number of a sample that its last state decides. loss: cross entropy, of a model without classes that of its
-/// masked words, with the weights by which the mean over samples is the mean over words; logit: z_y of its class
+/// words to guess, with the weights by which the mean over samples is the mean over words; logit: z_y of its class
 /// y; margin: z_y - log(sum over c != y of exp z_c); norm: mean square of the state over its real tokens and
 /// channels.
 enum class Goal { loss, logit, margin, norm };
@@ -35,7 +35,7 @@ enum class Weights { coarse, mean, exact };
 /// Values of goals for the samples of a batch, and their derivatives in the last state.
 class Goals {
  public:
-  /// All but norm need a classifier, and samples with a class; loss takes masked words as well.
+  /// All but norm need a classifier, and samples with a class; loss takes words to guess as well.
   explicit Goals(std::vector<Goal> goals) : goals_(std::move(goals)) {}
 
   Index count() const { return std::ssize(goals_); }
@@ -43,7 +43,7 @@ class Goals {
   void values(ModelProbe& probe, const Batch& batch, const double* u, std::vector<double>& value) const;
   /// u_bar := dJ/du of each sample for goal number `goal`; 0 for padding and fillers.
   void derivative(ModelProbe& probe, const Batch& batch, Index goal, const double* u, double* u_bar) const;
-  /// The sum of the weights of the samples, or masked words, that are classified correctly at a last state u; NaN
+  /// The sum of the weights of the samples, or words to guess, that are classified correctly at a last state u; NaN
   /// without a classifier. Collective over the token line.
   double correct(ModelProbe& probe, const Batch& batch, const double* u) const;
 

@@ -19,7 +19,7 @@ int removable_layers(const ModelSpec& spec) {
 
 RemovableLayers::RemovableLayers(ModelProbe& probe, const Loss& loss)
     : probe_(probe),
-      task_(make_task(probe.parameters(), probe.context(), loss)),
+      task_(make_task(probe.parameters(), probe.context(), loss, probe.precision())),
       tape_(task_->make_tape()),
       flat_(probe.parameters().values.size(), 0.0) {
   if (probe.spec().variation == DepthVariation::constant) {

@@ -32,7 +32,7 @@ inline const io::Variable score{
     accuracy{"accuracy",
              {"rule", "<model>_kept"},
              "",
-             "fraction of the samples classified, or of the masked words guessed, correctly"},
+             "fraction of the samples classified, or of the words guessed, correctly"},
     regret{
         "regret",
         {"rule"},

@@ -100,7 +100,7 @@ LossGradients loss_gradients(const SampleSet& samples, ModelProbe& probe) {
   const int layers = probe.spec().layers, rows = probe.depths();
   const auto layer_rows = probe.layer_rows();
   GradientAccumulator all(probe.depths(), probe.counted()), ends(layers + 1, probe.counted());
-  const auto task = make_task(parameters, probe.context(), cross_entropy_of(probe.spec()));
+  const auto task = make_task(parameters, probe.context(), cross_entropy_of(probe.spec()), probe.precision());
   const auto tape = task->make_tape();
   std::vector<double> u, u_bar, flat(parameters.values.size());
   Sums sum(flat.size()), loss(1);

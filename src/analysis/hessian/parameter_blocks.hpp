@@ -12,7 +12,7 @@
 namespace fluxformer::hessian {
 
 /// Kinds of blocks: the weight matrices Q, K, V, O, W_1, W_2 of every parameter set, the embedding (without
-/// positions) and the matrix of the head. A model of masked words whose word matrix is the word table has no
+/// positions) and the matrix of the head. A model that guesses words whose word matrix is the word table has no
 /// head.
 inline const std::vector<std::string> block_kinds = {"Q", "K", "V", "O", "W_1", "W_2", "embedding", "head"};
 

@@ -223,7 +223,8 @@ ModelStates measure_states(const SampleSet& samples, ModelProbe& probe, Index ex
   Sums correct(1);
   SampleTable shown(examples, probe.depths() * tokens);
   const bool words = probe.spec().guesses_words();
-  const auto task = make_task(probe.parameters(), probe.context(), cross_entropy_of(probe.spec()));
+  const auto task =
+      make_task(probe.parameters(), probe.context(), cross_entropy_of(probe.spec()), probe.precision());
   const auto tape = task->make_tape();
   SampleTable norms(samples.size(), layer_ends), drifts(samples.size(), layer_ends),
       right(words ? 0 : samples.size(), 1);

@@ -110,6 +110,6 @@ class Task {
 /// borrowed. Throws BadInput if the model has no such head. `precision` is that of the products with a word matrix;
 /// classifiers are small and always in double.
 std::unique_ptr<Task> make_task(const Parameters& parameters, const SlabContext& context, const Loss& loss,
-                                Precision precision = Precision::float64);
+                                Precision precision);
 
 }  // namespace fluxformer

@@ -59,7 +59,8 @@ class WordMasking {
 };
 
 /// Samples for an evaluation, in which `share` of the words of `vocabulary` are masked: always the same
-/// words, whatever the seed and the ranks. Throws BadInput, beginning with `key`, if no word can be masked.
+/// words, whatever the ranks; those of a sample follow from its place among `samples`. Throws BadInput,
+/// beginning with `key`, if no word can be masked.
 SampleSet masked_for_evaluation(const SampleSet& samples, double share, const MaskVocabulary& vocabulary,
                                 const std::string& key);
 

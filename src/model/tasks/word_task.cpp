@@ -385,7 +385,7 @@ void WordLogits::operator()(int rows, const double* x, double* z) const {
   // z = g W^T + b
   Rows to(z, rows, words);
   if (single_.empty()) {
-    to.noalias() = g * ConstRows(parameters_.view(matrix_path(spec)).data(), words, width).transpose();
+    set_product(to, g, row_major(parameters_.view(matrix_path(spec)).data(), words, width).transpose());
   } else {
     const MatrixOf<float> rounded = g.cast<float>();
     MatrixOf<float> product(rows, words);

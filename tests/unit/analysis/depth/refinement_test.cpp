@@ -21,8 +21,7 @@
 namespace fluxformer::depth {
 namespace {
 
-using test::ProbeCase;
-using test::ProbeSpec;
+using namespace test;
 
 const std::vector<Goal> all_goals{Goal::loss, Goal::logit, Goal::margin, Goal::norm};
 const std::vector<long> keys{0, 1, 2};  // of 12, 9 and 6 real tokens, in batches of 4

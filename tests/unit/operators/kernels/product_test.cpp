@@ -120,6 +120,32 @@ TYPED_TEST(Products, do_not_depend_on_alignment) {
   }
 }
 
+TYPED_TEST(Products, of_one_row_do_not_depend_on_alignment) {
+  using T = TypeParam;
+  constexpr Index depth = 300, columns = 520;  // beyond the kernels
+  for (const auto stored : {Stored::plain, Stored::transposed})
+    for (const auto into : {InsertMode::insert, InsertMode::add}) {
+      std::vector<T> first;
+      for (Index offset = 0; offset < 16; ++offset) {
+        std::vector<T> a(depth + offset), b(depth * columns + offset), c(columns + offset, T(1));
+        for (Index i = 0; i < depth; ++i) a[offset + i] = std::sin(static_cast<T>(i));
+        for (Index i = 0; i < depth * columns; ++i) b[offset + i] = std::cos(static_cast<T>(i % 1009));
+        Product<T>()({.rows = 1,
+                      .columns = columns,
+                      .depth = depth,
+                      .a_stride = depth,
+                      .b_stride = stored == Stored::plain ? columns : depth,
+                      .c_stride = columns,
+                      .b = stored,
+                      .into = into},
+                     a.data() + offset, b.data() + offset, c.data() + offset);
+        const std::vector<T> result(c.begin() + offset, c.end());
+        if (offset == 0) first = result;
+        ASSERT_EQ(result, first) << "offset " << offset;
+      }
+    }
+}
+
 TYPED_TEST(Products, a_turned_matrix_is_the_transpose) {
   using T = TypeParam;
   for (const int rows : {1, 5, 16, 17, 49})
