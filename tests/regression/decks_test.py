@@ -262,7 +262,9 @@ class Modern(DeckTest):
             arrays = []
             model.visititems(lambda path, item: arrays.append(item.size) if getattr(item, "dtype", None) == float and "rotary" not in path else None)
             sizes[name] = sum(arrays)
-        self.assertLess(abs(sizes["20news_causal_modern"] / sizes["20news_causal"] - 1), 1e-3)
+            if not modern:  # of the 8000 words of the decks, each has a bias in the head
+                sizes[name] += 8000 - model["word_head/b"].size
+        self.assertLess(abs(sizes["20news_causal_modern"] - sizes["20news_causal"]), 1e-3 * sizes["20news_causal"])
 
 
 class Generate(DeckTest):
