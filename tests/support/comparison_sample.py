@@ -103,7 +103,6 @@ def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **ho
             out.axis(name, np.arange(count) + (name == "layer"))
         out.axis("distance", np.arange(TOKENS))
         out.describe_models(("transformer", *models))
-        add_distances(out, ("transformer", *models))
         rows = np.full((LAYERS, TOKENS, TOKENS), 1 / TOKENS)
         out.add("transformer", "map", rows)
         ones, heads = np.ones(LAYERS), np.ones((LAYERS, HEADS))
@@ -124,6 +123,7 @@ def write_attention(path, score=0.99, null=0.6, models=MODELS[1:], kl=0.01, **ho
                 for kind in ("uniform", "permuted", "untrained"):
                     out.by_sample(model, f"{name}_{kind}", control)
             out.by_sample("transformer", f"{name}_ceiling", 0.8)
+        add_distances(out, ("transformer", *models))
 
 
 def write_refinement(path, distance, **how):
