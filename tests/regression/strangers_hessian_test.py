@@ -93,21 +93,21 @@ class MaskedWords(CompareTest):
                          parts=("hessian.exact = true", "models.transformer guesses words", "each of the 3000 words", "hessian.eigenvalues"))
 
     def test_flows_read_the_masked_words_of_the_training(self):
-        models = (*self.files("single", "one.h5", count=1), "--models.inherited=2")
         training = self.open("models/single_trained.h5")["training"]
         flows = {"gradient_flow": ("--gradient.jacobian_samples=1", "--gradient.steps=4", "--gradient.exponents=1", "--gradient.sweeps=0"),
                  "information_flow": ("--flow.examples=1",)}
 
-        def flow(name, *more):
+        def flow(name, models, *more):
             return self.compare(name, *flows[name], *more, "--output.overwrite=true", models=models)
 
+        single = self.files("single", "one.h5", count=1)
         for name, measure, there in (("gradient_flow", "loss", "test_loss"), ("information_flow", "accuracy", "test_accuracy")):
-            found = flow(name)
+            found = flow(name, single)
             np.testing.assert_allclose(found[f"transformer/{measure}"], training[there][-1], rtol=1e-12)  # sums of four losses
-            self.assert_same_numbers(found, flow(name, f"--train.masked={SHARE}"))
-        # Other words are masked: so are those of the Jacobians and of the alignment.
-        other = {**flow("gradient_flow", "--train.masked=0.9"), **flow("information_flow", "--train.masked=0.9")}
-        found = {**flow("gradient_flow"), **flow("information_flow")}
+            self.assert_same_numbers(found, flow(name, single, f"--train.masked={SHARE}"))
+        # Where other words are masked, they are in the Jacobians and in the alignment, too.
+        several = (*self.files("named"), "--models.inherited=2")
+        found, other = ({**flow("gradient_flow", several, *more), **flow("information_flow", several, *more)} for more in ((), ("--train.masked=0.9",)))
         for measure in ("transformer/loss", "transformer/largest_singular_value", "transformer/norm", "inherited/cka"):
             self.assertGreater(np.abs(other[measure] - found[measure]).max(), 1e-6, measure)
 
