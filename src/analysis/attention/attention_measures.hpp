@@ -222,6 +222,7 @@ class HeadAccumulator : public Accumulator {
   struct Shape {
     int layers = 1, heads = 1, tokens = 1;
   };
+  /// Without samples yet, at distances 0 .. tokens - 1.
   explicit HeadAccumulator(const Shape& shape);
 
   /// Adds one sample at one layer: k is [head][query][key] with all tokens of the line, as from
