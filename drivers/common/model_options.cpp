@@ -276,17 +276,23 @@ ModelSpec with_input(ModelSpec spec, const InputShape& input, bool positions) {
   return spec;
 }
 
+/// The value of a key that was given; null if it was not.
+const OptionValue* given_value(const ModelPlan& plan, const std::string& key) {
+  const auto at = std::ranges::find(plan.given, key, &std::pair<std::string, OptionValue>::first);
+  return at == plan.given.end() ? nullptr : &at->second;
+}
+
 /// Checks the keys that the model file sets: where the deck gives them too, both must agree.
 void require_same(const ModelPlan& plan, const ModelSpec& spec) {
   const auto& file = plan.file;
   for (const auto& [key, there] : settings_of(spec)) {
-    const auto given = std::ranges::find(plan.given, key, &std::pair<std::string, OptionValue>::first);
-    if (given == plan.given.end() || given->second == there) continue;
-    if (key == "depth.weights" && std::get<std::string>(given->second) == "auto") continue;
+    const auto* const given = given_value(plan, key);
+    if (given == nullptr || *given == there) continue;
+    if (key == "depth.weights" && std::get<std::string>(*given) == "auto") continue;
     const auto* flag = std::get_if<bool>(&there);
     throw BadInput(key +
                    (flag != nullptr ? ": the model in " + file + " has it " + (*flag ? "on" : "off")
-                                    : " = " + value_text(given->second) + ": the model in " + file + " has " +
+                                    : " = " + value_text(*given) + ": the model in " + file + " has " +
                                           value_text(there)) +
                    "; leave the key out or give that value");
   }
@@ -294,22 +300,19 @@ void require_same(const ModelPlan& plan, const ModelSpec& spec) {
 
 /// The angles of rotary positions follow from two keys, but not these from them.
 void require_same_angles(const ModelPlan& plan, const ModelSpec& spec) {
-  for (const char* key : {"attention.rotary_base", "attention.rotary_share"}) {
-    const auto given = std::ranges::find(plan.given, key, &std::pair<std::string, OptionValue>::first);
-    if (given != plan.given.end() && plan.spec.rotary.theta != spec.rotary.theta)
+  for (const char* key : {"attention.rotary_base", "attention.rotary_share"})
+    if (given_value(plan, key) != nullptr && plan.spec.rotary.theta != spec.rotary.theta)
       throw BadInput(std::string(key) + ": the model in " + plan.file +
                      " turns by other angles; leave the key out or give the value of the file");
-  }
 }
 
 /// The key is the window of all layers, and those of a file may differ.
 void require_same_windows(const ModelPlan& plan, const ModelSpec& spec) {
-  const auto given =
-      std::ranges::find(plan.given, "attention.window", &std::pair<std::string, OptionValue>::first);
-  if (given == plan.given.end()) return;
+  const auto* const given = given_value(plan, "attention.window");
+  if (given == nullptr) return;
   for (int layer = 1; layer <= spec.layers; ++layer)
-    if (const long there = spec.window(layer); there != std::get<long>(given->second))
-      throw BadInput("attention.window = " + value_text(given->second) + ": layer " + std::to_string(layer) +
+    if (const long there = spec.window(layer); there != std::get<long>(*given))
+      throw BadInput("attention.window = " + value_text(*given) + ": layer " + std::to_string(layer) +
                      " of the model in " + plan.file + " has " + std::to_string(there) +
                      "; leave the key out or give that value");
 }

@@ -69,10 +69,9 @@ GradientFlow::GradientFlow(const Settings& settings, MPI_Comm comm)
   if (jacobian_samples_ > problem().samples().size())
     throw BadInput("gradient.jacobian_samples = " + std::to_string(jacobian_samples_) +
                    ": samples.count gives " + std::to_string(problem().samples().size()) + " samples");
-  require_targets(problem(), masked_share_);
+  require_answers(problem(), masked_share_, "the loss");
   for (const auto& name : problem().models().names()) {
     const auto& parameters = problem().models().at(0, name).parameters;
-    if (!parameters.spec.guesses_words()) problem().require_classes("the loss");
     require_layer_ends(name);
     if (plan_.exponents > parameters.spec.width)
       throw BadInput("gradient.exponents = " + std::to_string(plan_.exponents) + ": the states of " + name +

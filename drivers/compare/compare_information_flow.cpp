@@ -42,12 +42,8 @@ InformationFlow::InformationFlow(const Settings& settings, MPI_Comm comm)
   if (examples_ > problem().samples().size())
     throw BadInput("flow.examples = " + std::to_string(examples_) + ": samples.count gives " +
                    std::to_string(problem().samples().size()) + " samples");
-  require_targets(problem(), masked_share_);
-  for (const auto& name : problem().models().names()) {
-    if (!problem().models().at(0, name).parameters.spec.guesses_words())
-      problem().require_classes("the accuracy");
-    require_layer_ends(name);
-  }
+  require_answers(problem(), masked_share_, "the accuracy");
+  for (const auto& name : problem().models().names()) require_layer_ends(name);
 }
 
 study::Contents InformationFlow::contents() {

@@ -72,4 +72,12 @@ void require_targets(const CompareProblem& problem, const KeyOfTraining<double>&
                    ": none of the models guesses masked words; leave the key out");
 }
 
+void require_answers(const CompareProblem& problem, const KeyOfTraining<double>& share,
+                     const std::string& purpose) {
+  require_targets(problem, share);
+  const auto& models = problem.models();
+  for (const auto& name : models.names())
+    if (!models.at(0, name).parameters.spec.guesses_words()) problem.require_classes(purpose);
+}
+
 }  // namespace fluxformer

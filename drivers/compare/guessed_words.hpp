@@ -43,5 +43,8 @@ SampleSet with_targets(const SampleSet& samples, const KeyOfTraining<double>& sh
 /// Throws BadInput for a share that was given and that no model needs, and for models that guess words of samples
 /// without any.
 void require_targets(const CompareProblem& problem, const KeyOfTraining<double>& share);
+/// require_targets, and classes of samples for models of classes. Throws BadInput that names the `purpose`.
+void require_answers(const CompareProblem& problem, const KeyOfTraining<double>& share,
+                     const std::string& purpose);
 
 }  // namespace fluxformer

@@ -113,7 +113,7 @@ Removal::Removal(const Settings& settings, MPI_Comm comm)
       calibration_(settings.integer("removal.calibration")),
       scored_(calibration_ > 0 ? problem().other_samples(calibration_, "removal.calibration")
                                : problem().samples()) {
-  require_targets(problem(), masked_share_);
+  require_answers(problem(), masked_share_, "the loss");
   for (const auto& name : problem().models().names()) require_model(name);
 }
 
@@ -127,9 +127,7 @@ void Removal::require_model(const std::string& name) const {
     throw BadInput("removal.rules = " + all_subsets + ": models." + name + " has " + std::to_string(layers) +
                    ' ' + what_goes(name) + "; all subsets are tried of up to " +
                    std::to_string(depth::SubsetWalk::most_layers));
-  if (model.parameters.spec.guesses_words()) return;
-  problem().require_classes("the loss");
-  problem().require_labels("the worth of a layer", scored_);
+  if (!model.parameters.spec.guesses_words()) problem().require_labels("the worth of a layer", scored_);
 }
 
 study::Contents Removal::contents() {

@@ -48,7 +48,7 @@ hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origi
     if (view.name == "kappa")
       for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
   return {{loss_kind(plan.loss.of_model(origin)), plan.label_smoothing.of_model(origin),
-           parameters.spec.guesses_words() ? LossTarget::words : LossTarget::label},
+           cross_entropy_of(parameters.spec).target},
           plan.smoothness.of_model(origin),
           {trained && diffuses, trained, trained}};
 }
