@@ -48,7 +48,7 @@ def _heterogeneity(data: Spectra) -> Drawing:
     high = panels[0].get_ylim()[1]
     panels[0].set_ylim(-0.03 * high, high)
     return Drawing("hessian-heterogeneity", "How much the blocks differ from each other",
-                   "Mean Jensen-Shannon distance between the spectral densities of the diagonal blocks (Q, K, V, O, W_1, W_2 of each layer, "
+                   "Mean Jensen-Shannon distance between the spectral densities of the diagonal blocks (Q, K, V, O, W_1, W_G, W_2 of each layer, "
                    "embedding, head), each in units of its rms eigenvalue; estimated distances within twice the noise of the probes count as 0. "
                    "Dots are seeds, bars their means.", figure, data.comparison.runs)
 

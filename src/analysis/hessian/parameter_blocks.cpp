@@ -14,7 +14,7 @@ std::string kind_of(const ParameterView& view, bool classifier) {
   if (view.group == (classifier ? "head" : "word_head")) return view.name == "W" ? "head" : "";
   if (view.name == "W_Q" || view.name == "W_K" || view.name == "W_V" || view.name == "W_O")
     return view.name.substr(2);
-  return view.name == "W_1" || view.name == "W_2" ? view.name : "";
+  return view.name == "W_1" || view.name == "W_G" || view.name == "W_2" ? view.name : "";
 }
 
 // The group "layers/2" is set 2.

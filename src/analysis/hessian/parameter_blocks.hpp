@@ -11,10 +11,11 @@
 
 namespace fluxformer::hessian {
 
-/// Kinds of blocks: the weight matrices Q, K, V, O, W_1, W_2 of every parameter set, the embedding (without
+/// Kinds of blocks: the weight matrices Q, K, V, O, W_1, W_G, W_2 of every parameter set, the embedding (without
 /// positions) and the matrix of the head. A model that guesses words whose word matrix is the word table has no
 /// head.
-inline const std::vector<std::string> block_kinds = {"Q", "K", "V", "O", "W_1", "W_2", "embedding", "head"};
+inline const std::vector<std::string> block_kinds = {"Q",   "K",   "V",         "O",   "W_1",
+                                                     "W_G", "W_2", "embedding", "head"};
 
 /// One block with its name, say "Q of set 2" or "head".
 struct NamedBlock {
