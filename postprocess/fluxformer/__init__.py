@@ -4,18 +4,29 @@
     data = fluxformer.open("out/evolve.h5")              # an xarray Dataset: data["field/u"], data["history/norm"], coordinates
     data = fluxformer.open("out/evolve.h5", "history")   # one group of it: data["norm"]
 
+    data = fluxformer.run("evolve", deck="input/evolve/evolve.ini", settings={"mesh.layers": 24}, output="out/deep.h5", ranks=2)
+    fluxformer.experiments(), fluxformer.keys("evolve")  # what there is to run, and to set
+    fluxformer.sweep(...)                                # runs over values of keys, and continues where it stopped
+
     python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import, tokens, text, export (--help)
 """
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["RunError", "open"]
+    from fluxformer.io import RunError
+    from fluxformer.solver.program import build_info, experiments, keys
+    from fluxformer.solver.running import ProgramError, run
+    from fluxformer.solver.sweeps import sweep
+
+__all__ = ["ProgramError", "RunError", "build_info", "experiments", "keys", "open", "run", "sweep"]
 
 
 def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> xarray.Dataset:  # noqa: A001 (as xarray.open_dataset)
@@ -46,8 +57,26 @@ def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> 
     return dataset(path, group, unfinished)
 
 
-def __getattr__(name: str) -> type[Exception]:
-    if name == "RunError":  # without h5py the command line must be able to say so
-        from fluxformer.io import RunError
-        return RunError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Imported when they are first used: without h5py the command line must be able to say so.
+_FROM = {"RunError": "io", "ProgramError": "solver.running", "run": "solver.running", "sweep": "solver.sweeps", "build_info": "solver.program",
+         "experiments": "solver.program", "keys": "solver.program"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Completion of experiments and keys in texts, in IPython and notebooks; importing the package there is enough."""
+    from fluxformer.solver.completion import load
+    load(shell)
+
+
+if (_shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
+    load_ipython_extension(_shell)

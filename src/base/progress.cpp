@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "base/index.hpp"
@@ -15,9 +16,16 @@ namespace fluxformer {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto between_bars = 200ms;
-constexpr auto between_lines = 5s;
 constexpr int bar_width = 30;
+
+/// Between lines in a log file: 5 s, or the seconds in FLUXFORMER_PROGRESS.
+Progress::Clock::duration between_lines() {
+  const char* const given = std::getenv("FLUXFORMER_PROGRESS");
+  const double seconds = given != nullptr ? std::atof(given) : 0;  // 0 also for what is no number
+  constexpr double longest = 1e6;
+  if (!(seconds > 0 && seconds < longest)) return 5s;
+  return std::chrono::duration_cast<Progress::Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 std::string formatted(const char* format, double value) {
   char text[64];
@@ -58,6 +66,7 @@ Progress::Progress(std::string what, double total, std::string unit, bool speak,
       done_(begun),
       speak_(speak),
       terminal_(isatty(STDERR_FILENO) == 1),
+      between_(terminal_ ? Clock::duration(200ms) : between_lines()),
       now_(now),
       start_(now()),
       printed_(start_) {}
@@ -66,7 +75,7 @@ void Progress::update(double done, const std::string& note) {
   if (!speak_) return;
   done_ = done;
   const auto now = now_();
-  if (terminal_ ? now - printed_ < between_bars : now - printed_ < between_lines) return;
+  if (now - printed_ < between_) return;
   printed_ = now;
   print(note, false);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// Progress on standard error: a bar on a terminal, a plain line every few seconds in a log file.
+// Progress on standard error: a bar on a terminal, a plain line every five seconds in a log file, or as often as the
+// environment variable FLUXFORMER_PROGRESS says (in seconds).
 
 #include <chrono>
 #include <string>
@@ -30,6 +31,7 @@ class Progress {
   std::string what_, unit_;
   double total_, begun_, done_;
   bool speak_, terminal_, open_ = false;
+  Clock::duration between_;
   Clock::time_point (*now_)();
   Clock::time_point start_, printed_;
 };

@@ -84,6 +84,24 @@ TEST(Progress, in_a_log_file_ends_with_one_plain_line) {
             "evolve 100 of 100 steps, 25 a second, took 0:04, front at layer 12\n");
 }
 
+TEST(Progress, in_a_log_file_has_a_line_as_often_as_the_environment_says) {
+  // seconds after which there is a line, and just before which there is none
+  for (const auto& [given, after] :
+       {std::pair{"0.5", 500ms}, {"20", 20000ms}, {"often", 5000ms}, {"-1", 5000ms}}) {
+    setenv("FLUXFORMER_PROGRESS", given, 1);
+    testing::internal::CaptureStderr();
+    Progress progress("evolve", 100, "steps", true, 0, told_time);
+    unsetenv("FLUXFORMER_PROGRESS");
+    time_now += after - 1ms;
+    progress.update(1);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << given;
+    testing::internal::CaptureStderr();
+    time_now += 1ms;
+    progress.update(2);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), StartsWith("evolve 2 of 100 steps, ")) << given;
+  }
+}
+
 TEST(Progress, reports_what_was_done_not_what_was_hoped_for) {
   testing::internal::CaptureStderr();
   Progress progress("evolve", 100, "steps", true);

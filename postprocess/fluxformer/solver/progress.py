@@ -1,0 +1,94 @@
+"""Shows how far a run is: a bar in a notebook, one line that is written over in a terminal, lines now and then elsewhere."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import sys
+import time
+from typing import Any, TextIO
+
+# As base/progress.cpp writes it: "train 265 of 4158 steps, 6.48 a second, 9:59 left, loss 5.5".
+LINE = re.compile(r"(?P<what>\w+) (?P<done>[-+.\de]+)(?: of (?P<total>[-+.\de]+))? .*, [-+.\deinf]+ a second")
+MESSAGE = "fluxformer: "
+BETWEEN_LINES = 5.0  # seconds
+
+
+def notebook() -> Any:
+    """The shell of a notebook if this is one, else None."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell if type(shell).__name__ == "ZMQInteractiveShell" else None
+
+
+class Display:
+    """Takes the lines that the program writes: progress, and everything else, which is passed on. `show`: False shows warnings and errors only."""
+
+    def __init__(self, show: bool) -> None:
+        self._show = show
+        self._handle: Any = None
+        self._open = 0  # letters of the line that is written over
+        self._printed = 0.0
+        self._held: list[str] = []  # the program's messages and what followed, until it is known whether they end the run
+        self.errors: list[str] = []  # the last lines of the standard error that are no progress
+
+    def take(self, line: str, is_error: bool) -> None:
+        """A line of the program: of its standard error, or of its standard output."""
+        match = LINE.match(line) if is_error else None
+        if is_error and match is None:
+            self.errors = [*self.errors[-20:], line]
+            if self._held or line.startswith(MESSAGE):
+                self._held.append(line)
+                return
+        self.release()
+        if match is not None and self._show:
+            self._progress(line, match)
+        elif match is None and self._show:
+            self._print([line], sys.stderr if is_error else sys.stdout)
+
+    def release(self) -> None:
+        """Prints what was held back: the run goes on, or has ended well."""
+        self._print(self._held, sys.stderr)
+        self._held = []
+
+    def failure(self) -> str:
+        """The message of a run that has failed: the last that it said. Those before are printed, what a launcher says of it is not."""
+        messages = [line for line in self._held if line.startswith(MESSAGE)]
+        self._print(messages[:-1], sys.stderr)
+        self._held = []
+        return messages[-1].removeprefix(MESSAGE) if messages else " ".join(self.errors)
+
+    def _print(self, lines: list[str], stream: TextIO) -> None:
+        if lines:
+            self.close()
+            print("\n".join(lines), file=stream, flush=True)
+
+    def _progress(self, line: str, match: re.Match[str]) -> None:
+        done, total = float(match["done"]), float(match["total"] or 0)
+        if notebook() is not None:
+            bar = f'<progress value="{done:g}" max="{total:g}" style="width:20em"></progress> ' if total > 0 else ""
+            self._draw(f"{bar}<code>{html.escape(line)}</code>")
+        elif sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            filled = f"[{'#' * int(20 * done / total):.<20}] " if total > 0 else ""
+            text = (filled + line)[:width]
+            sys.stderr.write("\r" + text.ljust(min(self._open, width)))
+            sys.stderr.flush()
+            self._open = len(text)
+        elif time.monotonic() - self._printed > BETWEEN_LINES or " took " in line:
+            self._printed = time.monotonic()
+            print(line, file=sys.stderr, flush=True)
+
+    def _draw(self, text: str) -> None:
+        from IPython.display import HTML, display
+        if self._handle is None:
+            self._handle = display(HTML(text), display_id=True)
+        else:
+            self._handle.update(HTML(text))
+
+    def close(self) -> None:
+        """Ends the line that was being written over; the next progress gets a bar of its own."""
+        if self._open:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+        self._open, self._handle = 0, None

@@ -1,0 +1,215 @@
+"""Runs the program over settings: `fluxformer.sweep`."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fluxformer.dataset import dataset
+from fluxformer.io import Run, RunError
+from fluxformer.solver.program import keys, value_text
+from fluxformer.solver.running import ProgramError, Starter
+
+if TYPE_CHECKING:
+    import xarray
+
+RECORD = "sweep.json"
+Point = tuple[object, ...]
+
+
+class Sweep(Mapping[Point, str]):
+    """The runs of a sweep: the values of its keys, as a tuple in their order, and the file of each run.
+
+    Attributes
+    ----------
+    over : dict
+        The keys and their values.
+    """
+
+    def __init__(self, over: dict[str, list[Any]], files: dict[Point, str]) -> None:
+        self.over, self._files = over, files
+
+    def __getitem__(self, point: Point | object) -> str:
+        return self._files[point if isinstance(point, tuple) else (point,)]
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{', '.join(f'{key} = {value}' for key, value in zip(self.over, point))}: {file}" for point, file in self.items())
+
+    def collect(self, measure: Callable[[xarray.Dataset], Any]) -> xarray.DataArray:
+        """A number or an array of each run, as one array whose first axes are the keys of the sweep.
+
+            sweep.collect(lambda data: data["history/norm"][-1].mean())
+
+        `measure` gets each file as `fluxformer.open` returns it. ValueError if its results are not of one shape.
+        """
+        import numpy as np
+        import xarray
+
+        found = []
+        for file in self._files.values():
+            with dataset(file, "", False) as data:
+                found.append(xarray.DataArray(measure(data)).load())
+        if len({one.shape for one in found}) > 1:
+            raise ValueError(f"the results have different shapes: {', '.join(map(str, dict.fromkeys(one.shape for one in found)))}")
+        shape = tuple(len(values) for values in self.over.values())
+        numbers = np.stack([one.values for one in found]).reshape(shape + found[0].shape)
+        coordinates = {key: [value if isinstance(value, (bool, int, float, str)) else value_text(value) for value in values]
+                       for key, values in self.over.items()}
+        rest = {name: one for name, one in found[0].coords.items() if all(name in other.coords and one.equals(other.coords[name]) for other in found)}
+        return xarray.DataArray(numbers, {**rest, **coordinates}, [*self.over, *found[0].dims], name=found[0].name)
+
+
+def sweep(experiment: str, deck: str | os.PathLike[str] | None = None, over: Mapping[str, Sequence[object]] | None = None, *,
+          folder: str | os.PathLike[str], settings: Mapping[str, object] | None = None, ranks: int | None = None, at_once: int = 1,
+          progress: bool = True, launcher: str | None = None, variables: Mapping[str, str] | None = None) -> Sweep:
+    """Runs an experiment for all combinations of values of some keys. Called again it runs what is not finished.
+
+        runs = fluxformer.sweep("evolve", "input/evolve/evolve.ini", {"mesh.layers": [12, 24], "evolve.cfl": [0.5, 1]}, folder="out/layers")
+        runs.collect(lambda data: data["history/norm"][-1])
+
+    Parameters
+    ----------
+    experiment, deck, settings, ranks, progress, launcher, variables
+        As of `fluxformer.run`.
+    over : mapping
+        Keys and the values of each.
+    folder : path-like
+        Where the files are written, one a run, with sweep.json, which tells what they are. More values may be added later; another
+        experiment, deck or other settings need another folder.
+    at_once : int
+        Runs at a time.
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    ProgramError
+        With the message of the first run that failed, when all others have been tried.
+    RunError
+        If the folder holds another sweep.
+    KeyboardInterrupt
+        After Ctrl-C, when the runs under way have written their checkpoints; the next call continues them.
+    """
+    values = {key: list(some) for key, some in (over or {}).items()}
+    fixed = dict(settings or {})
+    _require_plan(values, fixed)
+    folder = os.fspath(folder)
+    os.makedirs(folder, exist_ok=True)
+    _record(os.path.join(folder, RECORD), experiment, deck, fixed)
+    known = keys(experiment)
+    starter = Starter(ranks, launcher, variables or {}, progress and at_once == 1)
+    files = {point: os.path.join(folder, _name(values, point)) for point in itertools.product(*values.values())}
+    if len(set(files.values())) < len(files):
+        raise RunError("sweep: two runs would write files of one name; choose values or keys that differ in letters and digits")
+    todo = [point for point, file in files.items() if not _finished(file)]
+
+    def run_one(place: int, point: Point) -> None:
+        file = files[point]
+        if progress:
+            print(f"run {len(files) - len(todo) + place + 1} of {len(files)}: {os.path.basename(file)}", file=sys.stderr, flush=True)
+        own: dict[str, object] = {**fixed, **dict(zip(values, point))}
+        if "checkpoint.restart" in known:
+            own["checkpoint.restart"] = "auto"
+        own["output.overwrite"] = True  # of a run that was stopped
+        starter.run(experiment, deck, own, file)
+
+    failures = _all(run_one, todo, at_once, starter)
+    if failures:
+        first, failure = failures[0]
+        raise ProgramError(f"{os.path.basename(files[first])}: {failure}" + (f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""),
+                           failure.code, failure.output, failure.command)
+    return Sweep(values, files)
+
+
+def _all(run_one: Callable[[int, Point], None], points: list[Point], at_once: int, starter: Starter) -> list[tuple[Point, ProgramError]]:
+    """Runs all points, some at a time; returns those that failed."""
+    failures = []
+    if at_once == 1:  # in this thread, which Ctrl-C reaches
+        for place, point in enumerate(points):
+            try:
+                run_one(place, point)
+            except ProgramError as failure:
+                failures.append((point, failure))
+        return failures
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        tasks = {point: pool.submit(run_one, place, point) for place, point in enumerate(points)}
+        try:
+            for point, task in tasks.items():
+                try:
+                    task.result()
+                except ProgramError as failure:
+                    failures.append((point, failure))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            starter.stop()
+            raise
+    return failures
+
+
+def _require_plan(values: Mapping[str, list[object]], fixed: Mapping[str, object]) -> None:
+    for key, some in values.items():
+        if not some:
+            raise RunError(f"sweep: {key} has no values")
+        if len({value_text(one) for one in some}) < len(some):
+            raise RunError(f"sweep: a value of {key} is there twice")
+    for key in ("output.file", "output.overwrite", "checkpoint.restart"):
+        if key in values or key in fixed:
+            raise RunError(f"sweep: {key} is set by the sweep itself")
+    if both := sorted({*values} & {*fixed}):
+        raise RunError(f"sweep: {', '.join(both)} is in over and in settings")
+
+
+def _record(path: str, experiment: str, deck: str | os.PathLike[str] | None, fixed: Mapping[str, object]) -> None:
+    """Writes what the folder is for; RunError if it is for something else."""
+    text = None
+    if deck is not None and not os.fspath(deck).endswith(".h5"):
+        try:
+            with open(deck, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError as failure:
+            raise RunError(f"{os.fspath(deck)}: {failure.strerror}") from None
+    elif deck is not None:
+        with Run(deck, unfinished=True) as earlier:
+            text = earlier.attributes["settings"]
+    plan = {"experiment": experiment, "deck": text, "settings": {key: value_text(value) for key, value in fixed.items()}}
+    if os.path.exists(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                there = json.load(file)
+        except (OSError, ValueError) as failure:
+            raise RunError(f"{path}: cannot be read ({failure})") from None
+        if there != plan:
+            differ = ", ".join(name for name in plan if not isinstance(there, dict) or there.get(name) != plan[name])
+            raise RunError(f"{os.path.dirname(path)}: holds a sweep with another {differ}; choose another folder")
+        return
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(plan, file, indent=1)
+    os.replace(path + ".part", path)
+
+
+def _name(values: Mapping[str, list[object]], point: Point) -> str:
+    """Name of the file of a point: its values, with the last words of their keys."""
+    words = [f"{key.split('.')[-1]}={re.sub(r'[^-+.,=@A-Za-z0-9]', '_', value_text(value))}" for key, value in zip(values, point)]
+    return ("_".join(words) or "run") + ".h5"
+
+
+def _finished(file: str) -> bool:
+    try:
+        Run(file).close()
+        return True
+    except RunError:
+        return False

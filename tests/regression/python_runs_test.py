@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The program from Python: fluxformer.run, .sweep, .keys, .experiments, .build_info, and completion in IPython.
+
+What is run is compared with runs by hand, what is told of keys with --describe=json, and Ctrl-C stops a run at a chosen moment."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+import unittest.mock
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+
+try:
+    import xarray  # noqa: F401
+except ImportError as failure:
+    print(f"NOT RUN: {failure}", file=sys.stderr)
+    sys.exit(77)
+
+import numpy as np  # noqa: E402
+from held_back import HeldBackTest  # noqa: E402
+from program import BINARY, TIMEOUT, TRAIN_DECK, ProgramTest  # noqa: E402
+from processes import members  # noqa: E402
+from python_package import ENVIRONMENT  # noqa: E402
+
+import fluxformer  # noqa: E402
+from fluxformer.solver.completion import candidates  # noqa: E402
+from fluxformer.solver.launcher import environment, launched  # noqa: E402
+from fluxformer.solver.program import value_text  # noqa: E402
+from fluxformer.solver.progress import Display  # noqa: E402
+
+
+class PythonTest(ProgramTest):
+    """The tests run in the folder of the decks, with the program under test and no job around them."""
+
+    def setUp(self):
+        super().setUp()
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(self.folder)
+        outside = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "FLUXFORMER_LAUNCHER"))}
+        patch = unittest.mock.patch.dict(os.environ, {**outside, "FLUXFORMER_BIN": BINARY}, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def said(self, call):
+        """What a call returns, what it writes on the standard output and on the standard error."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            found = call()
+        return found, out.getvalue(), err.getvalue()
+
+    def fails(self, *parts, code, call):
+        """The call raises with this code and message, of which nothing is printed."""
+        out, err = io.StringIO(), io.StringIO()
+        with self.assertRaises(fluxformer.ProgramError) as raised, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            call()
+        self.assertEqual((raised.exception.code, out.getvalue(), err.getvalue()), (code, "", ""))
+        for part in parts:
+            self.assertIn(part, str(raised.exception))
+        return raised.exception
+
+    def quiet(self, *arguments, **more):
+        return fluxformer.run(*arguments, progress=False, **more)
+
+
+class Run(PythonTest):
+    def test_is_the_run_by_hand(self):
+        for ranks in (1, 3):
+            self.evolve("--output.file=hand.h5", "--output.overwrite=true", "--mesh.layers=3", "--inflow.every=0.5", ranks=ranks)
+            with self.quiet("evolve", "small.ini", {"mesh.layers": 3, "inflow.every": 0.5}, ranks=ranks, overwrite=True) as data:
+                self.assertEqual(data.attrs["ranks"], ranks)
+                with fluxformer.open("hand.h5") as other:
+                    np.testing.assert_array_equal(data["field/u"], other["field/u"])
+
+    def test_writes_the_file_of_its_argument_its_settings_its_deck_or_the_default(self):
+        self.write("other.ini", "[output]\nfile = new/deck.h5   # a folder that is made\n[mesh]\nlayers = 1\n[model]\nwidth = 8\n[evolve]\ntime = 1\n")
+        small = {"mesh.layers": 1, "model.width": 8, "evolve.time": 1}
+        for file, arguments, more in (("new/deck.h5", ("evolve", "other.ini"), {}),
+                                      ("again.h5", ("evolve", "new/deck.h5"), {"output": "again.h5"}),
+                                      ("set.h5", ("evolve", "other.ini", {"output.file": "set.h5"}), {}),
+                                      ("a/b/given.h5", ("evolve", "other.ini", {"output.file": "set.h5"}), {"output": "a/b/given.h5"}),
+                                      ("evolve.h5", ("evolve", None, small), {})):
+            with self.quiet(*arguments, **more) as data:
+                self.assertEqual(os.path.realpath(data.encoding.get("source", self.path(file))), os.path.realpath(self.path(file)))
+            self.assertTrue(os.path.exists(file), file)
+        # A deck that is an output file names that file itself.
+        self.fails("new/deck.h5 exists", code=2, call=lambda: self.quiet("evolve", "new/deck.h5"))
+
+    def test_raises_with_the_message_and_the_code_of_the_program(self):
+        self.fails("mesh.layer: unknown key", "did you mean mesh.layers", code=2, call=lambda: self.quiet("evolve", "small.ini", {"mesh.layer": 3}))
+        self.fails("none.ini: no such file", code=2, call=lambda: fluxformer.run("evolve", "none.ini", ranks=2))
+        self.fails("evolv: no such experiment", code=2, call=lambda: self.quiet("evolv", "small.ini", output="x.h5"))
+        unstable = {"evolve.method": "euler", "evolve.cfl": 1, "evolve.time": 40, "equation.alpha": 1e30}
+        failure = self.fails("evolve.max_norm", code=3, call=lambda: self.quiet("evolve", "small.ini", {**unstable, "front.threshold": 0}, ranks=2))
+        with fluxformer.open(failure.output, unfinished=True) as data:
+            self.assertEqual(data.attrs["status"], "failed")
+        stopped = self.fails("run.time_limit", code=4, call=lambda: self.quiet("evolve", "small.ini", {"run.time_limit": 1e-6}, output="limit.h5"))
+        self.assertIn("--run.time_limit=1e-06", stopped.command)
+
+    def test_shows_what_the_program_prints_unless_it_is_to_be_quiet(self):
+        self.write("train.ini", TRAIN_DECK)
+        for ranks in (1, 2):
+            data, out, err = self.said(lambda ranks=ranks: fluxformer.run("train", "train.ini", ranks=ranks, overwrite=True))
+            data.close()
+            self.assertIn("test accuracy", out)
+            self.assertIn("epoch 2: loss", err)
+            self.assertIn("train 18 of 18 steps", err)
+        data, out, err = self.said(lambda: self.quiet("train", "train.ini", overwrite=True))
+        data.close()
+        self.assertEqual((out, err), ("", ""))
+
+    def test_what_cannot_be_started_is_refused_here(self):
+        for part, more, variables in (("ranks = 0", {"ranks": 0}, {}), ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
+                                      ("is no setting", {"settings": {"mesh.layers": None}}, {}), ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}),
+                                      ("4 copies of this script", {}, {"OMPI_COMM_WORLD_SIZE": "4"})):
+            if part == "is no setting":
+                part = "a setting is a flag"
+            with unittest.mock.patch.dict(os.environ, variables), self.assertRaises(fluxformer.RunError) as raised:
+                self.quiet("evolve", "small.ini", **more)
+            self.assertIn(part, str(raised.exception))
+        self.assertEqual(os.listdir(self.folder), ["small.ini"])
+
+
+class Interrupt(HeldBackTest):
+    """A script that gets Ctrl-C while its run is held back at the third checkpoint."""
+
+    SCRIPT = textwrap.dedent("""
+        import sys, fluxformer
+        settings = {"evolve.method": "ssp", "evolve.cfl": 0.25, "evolve.time": 64, "inflow.every": 0.75, "checkpoint.every": 4, "output.every": 8}
+        hold = dict(one.split("=", 1) for one in sys.argv[2:])
+        try:
+            fluxformer.run("evolve", "small.ini", settings, ranks=int(sys.argv[1]), progress=False, variables=hold)
+        except KeyboardInterrupt as stopped:
+            print("stopped:", stopped)
+            if "killed" in str(stopped):
+                sys.exit()
+            data = fluxformer.run("evolve", "small.ini", {**settings, "checkpoint.restart": "auto"}, ranks=int(sys.argv[1]), progress=False)
+            print("status:", data.attrs["status"])
+        """)
+
+    def held(self, ranks):
+        hold = self.hold("rename", "out.checkpoint.h5", 3)
+        words = [f"{name}={value}" for name, value in hold.environment.items()]
+        process = subprocess.Popen([sys.executable, "-c", self.SCRIPT, str(ranks), *words], cwd=self.folder, text=True, start_new_session=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY})
+        self.addCleanup(self.stop, process)
+        return process, hold, hold.wait_for("held", process)
+
+    def clean(self):
+        for name in os.listdir(self.folder):
+            if name != "small.ini":
+                os.remove(self.path(name))
+
+    def test_stops_the_run_with_its_checkpoint_and_it_goes_on_as_if_nothing_had_happened(self):
+        for ranks in (1, 2):
+            process, hold, _ = self.held(ranks)
+            os.kill(process.pid, signal.SIGINT)
+            hold.wait_for("woken", process)
+            hold.let_go()
+            end = self.ended(process)
+            self.assertEqual(end.code, 0, end)
+            self.assertIn("stopped: stopped by signal", end.out)
+            self.assertIn("continue with --checkpoint.restart=auto", end.out)
+            self.assertIn("status: done", end.out)
+            whole = self.run_program("evolve", "small.ini", "--quiet", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=64", "--inflow.every=0.75",
+                                     "--output.every=8", "--output.file=whole.h5", "--output.overwrite=true", ranks=ranks)
+            self.assertEqual(whole.code, 0, whole)
+            self.assert_same_bits("out.h5", "whole.h5")
+            self.clean()
+
+    def test_a_second_one_kills_it(self):
+        for ranks in (1, 2):
+            process, hold, pids = self.held(ranks)
+            session = os.getsid(pids[0])
+            os.kill(process.pid, signal.SIGINT)
+            hold.wait_for("woken", process)
+            os.kill(process.pid, signal.SIGINT)
+            end = self.ended(process)
+            self.assertIn("stopped: the run was killed", end.out)
+            deadline = time.monotonic() + TIMEOUT
+            while members(session):
+                self.assertLess(time.monotonic(), deadline, "its processes are still there")
+                time.sleep(0.01)
+            self.clean()
+
+
+class Sweeps(PythonTest):
+    OVER = {"mesh.layers": [1, 2], "evolve.cfl": [0.5, 1.0]}
+
+    def sweep(self, over=None, folder="sweep", **more):
+        return fluxformer.sweep("evolve", "small.ini", over or self.OVER, folder=folder, progress=False, **{"settings": {"model.width": 4}, **more})
+
+    def test_runs_every_combination_once_and_goes_on_where_it_stopped(self):
+        runs = self.sweep()
+        self.assertEqual(list(runs), [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)])
+        self.assertEqual(runs[2, 0.5], os.path.join("sweep", "layers=2_cfl=0.5.h5"))
+        for (layers, cfl), file in runs.items():
+            self.evolve("--model.width=4", f"--mesh.layers={layers}", f"--evolve.cfl={cfl}", "--output.overwrite=true")
+            with fluxformer.open(file) as data, fluxformer.open("out.h5") as hand:
+                np.testing.assert_array_equal(data["field/u"], hand["field/u"])
+        before = {file: os.stat(file).st_mtime_ns for file in runs.values()}
+        os.remove(runs[1, 1.0])
+        again = self.sweep({**self.OVER, "mesh.layers": [1, 2, 3]}, at_once=2)
+        after = {file: os.stat(file).st_mtime_ns for file in again.values()}
+        self.assertEqual([point for point, file in again.items() if after[file] != before.get(file)], [(1, 1.0), (3, 0.5), (3, 1.0)])
+
+    def test_collects_numbers_along_its_keys(self):
+        runs = self.sweep()
+        norms = runs.collect(lambda data: data["field/u"][-1].mean(["token", "sample", "channel"])[0])
+        self.assertEqual(norms.dims, ("mesh.layers", "evolve.cfl"))
+        for (layers, cfl), file in runs.items():
+            with fluxformer.open(file) as data:
+                self.assertEqual(float(norms.sel({"mesh.layers": layers, "evolve.cfl": cfl})), float(data["field/u"][-1, 0].mean()))
+        with self.assertRaisesRegex(ValueError, "different shapes"):
+            runs.collect(lambda data: data["depth"].values)
+
+    def test_a_run_that_fails_does_not_hold_up_the_others(self):
+        for at_once in (1, 3):
+            folder = f"sweep{at_once}"
+            failure = self.fails("heads=3.h5", "heads", code=2,
+                                 call=lambda at_once=at_once, folder=folder: self.sweep({"attention.heads": [1, 3, 2]}, folder, at_once=at_once))
+            self.assertTrue(failure.output.endswith("heads=3.h5"))
+            self.assertEqual(sorted(name for name in os.listdir(folder) if name.endswith(".h5")), ["heads=1.h5", "heads=2.h5"])
+
+    def test_another_sweep_needs_another_folder(self):
+        self.sweep({"mesh.layers": [1]})
+        for what, more in (("settings", {"settings": {}}), ("deck", {})):
+            if what == "deck":
+                self.write("small.ini", "[mesh]\nlayers = 1\n")
+            with self.assertRaisesRegex(fluxformer.RunError, f"another .*{what}"):
+                self.sweep({"mesh.layers": [1]}, **more)
+        for part, over in (("has no values", {"mesh.layers": []}), ("is there twice", {"mesh.layers": [1, 1]}), ("in over and in settings", {"model.width": [4]}),
+                           ("set by the sweep", {"output.file": ["a"]})):
+            with self.assertRaisesRegex(fluxformer.RunError, part):
+                self.sweep(over, "other")
+
+
+class Description(PythonTest):
+    def test_keys_and_experiments_are_those_of_the_program(self):
+        told = json.loads(self.run_program("--describe=json").out)["experiments"]
+        self.assertEqual(dict(fluxformer.experiments()), {one["name"]: one["sentence"] for one in told})
+        for one in told:
+            keys = fluxformer.keys(one["name"])
+            self.assertEqual([(key.name, key.default, key.sentence) for key in keys.values()],
+                             [(key["name"], key["default"], key["sentence"]) for key in one["keys"]])
+            self.assertEqual(len(keys._repr_html_().split("<tr>")), len(one["keys"]) + 2)
+        evolve = fluxformer.keys("evolve")
+        self.assertEqual(list(evolve.mesh), [name for name in evolve if name.startswith("mesh.")])
+        self.assertIn("mesh", dir(evolve))
+        self.assertIn("number of layers", repr(evolve.mesh))
+        self.assertEqual((evolve["evolve.cfl"].type, evolve["mesh.layers"].allowed), ("number", ">= 1"))
+        with self.assertRaisesRegex(KeyError, "did you mean mesh.layers"):
+            evolve["mesh.layer"]
+        with self.assertRaisesRegex(fluxformer.RunError, "did you mean evolve"):
+            fluxformer.keys("evolv")
+
+    def test_every_default_is_a_setting_that_the_program_takes(self):
+        """Texts of all kinds of values: flags, numbers, lists."""
+        for key in fluxformer.keys("evolve").values():
+            self.assertIsInstance(value_text(key.default), str)
+        for value, text in ((True, "true"), (np.bool_(False), "false"), (3, "3"), (np.int64(3), "3"), (1e-9, "1e-09"), (np.float64(0.1), "0.1"), ([1, 2], "1,2"),
+                            ((0.5, "a"), "0.5,a"), (np.array([1.5, 2]), "1.5,2.0"), ("w", "w")):
+            self.assertEqual(value_text(value), text)
+        flags = {"output.attention": True, "mesh.periodic": np.bool_(False), "output.fields": ["u"]}
+        known = {name: value for name, value in flags.items() if name in fluxformer.keys("evolve")}
+        with self.quiet("evolve", "small.ini", {**known, "mesh.layers": np.int64(1)}) as data:
+            self.assertIn("attention = true", data.attrs["settings"])
+
+    def test_build_info_is_that_of_the_program(self):
+        lines = self.run_program("--version").out.splitlines()
+        self.assertEqual(fluxformer.build_info(), {"program": BINARY, **dict(line.split(" = ", 1) for line in lines)})
+
+
+class Launchers(unittest.TestCase):
+    def launched(self, ranks, launcher=None, **variables):
+        """With an srun that has PMIx."""
+        with unittest.mock.patch.dict(os.environ, variables, clear=True), \
+                unittest.mock.patch("shutil.which", lambda name: "/usr/bin/" + name), \
+                unittest.mock.patch("fluxformer.solver.launcher._srun_starts_open_mpi", lambda: True):
+            return launched(["fluxformer", "evolve"], ranks, launcher)
+
+    def test_are_mpiexec_srun_in_a_job_and_what_a_site_names(self):
+        program = ["fluxformer", "evolve"]
+        self.assertEqual(self.launched(1), program)
+        self.assertEqual(self.launched(3), ["mpiexec", "-n", "3", *program])
+        srun = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1"]
+        self.assertEqual(self.launched(3, SLURM_JOB_ID="7"), [*srun, "-n", "3", *program])
+        self.assertEqual(self.launched(3, SLURM_JOB_ID="7", SLURM_STEP_ID="0"), [*srun, "--overlap", "-n", "3", *program])
+        self.assertEqual(self.launched(2, FLUXFORMER_LAUNCHER="mpirun --map-by node"), ["mpirun", "--map-by", "node", "-n", "2", *program])
+        self.assertEqual(self.launched(1, "aprun -N {ranks}"), ["aprun", "-N", "1", *program])
+
+    def test_leave_their_marks_out_of_the_environment_of_the_program(self):
+        marks = {"OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "SLURM_PROCID": "3"}
+        with unittest.mock.patch.dict(os.environ, {**marks, "OMP_NUM_THREADS": "4", "HOME": "/"}, clear=True):
+            found = environment(2, {"MORE": "1"})
+        self.assertEqual({*marks} & {*found}, set())
+        self.assertEqual([found[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOME", "MORE", "OMPI_MCA_rmaps_base_oversubscribe")],
+                         ["4", "1", "/", "1", "1"])
+
+
+class Progress(unittest.TestCase):
+    LINE = "train 12 of 48 steps, 6.48 a second, 9:59 left, loss 5.5"
+
+    def test_in_a_notebook_is_a_bar_that_is_drawn_anew(self):
+        drawn = []
+
+        class Handle:
+            def update(self, shown):
+                drawn.append(shown.data)
+
+        def show(shown, display_id):
+            drawn.append(shown.data)
+            return Handle()
+
+        with unittest.mock.patch("fluxformer.solver.progress.notebook", lambda: True), unittest.mock.patch("IPython.display.display", show):
+            display = Display(True)
+            display.take(self.LINE, True)
+            display.take(self.LINE.replace("12", "24"), True)
+        self.assertEqual(len(drawn), 2)
+        self.assertIn('value="12" max="48"', drawn[0])
+        self.assertIn('value="24" max="48"', drawn[1])
+
+    def test_errors_are_held_back_until_the_run_goes_on(self):
+        display, err, out = Display(True), io.StringIO(), io.StringIO()
+        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
+            display.take("fluxformer: a warning", True)
+            self.assertEqual(err.getvalue(), "")
+            display.take("epoch 1: loss 2", False)
+            self.assertEqual((err.getvalue(), out.getvalue()), ("fluxformer: a warning\n", "epoch 1: loss 2\n"))
+            display.take("fluxformer: the end", True)
+            display.take("---- what a launcher says of it", True)
+            self.assertEqual((display.failure(), err.getvalue()), ("the end", "fluxformer: a warning\n"))
+
+
+class Completion(PythonTest):
+    def test_of_experiments_then_of_their_keys(self):
+        self.assertEqual(candidates('fluxformer.run("ev'), list(fluxformer.experiments()))
+        self.assertEqual(candidates('keys("'), list(fluxformer.experiments()))
+        self.assertEqual(candidates('fluxformer.run("evolve", settings={"mesh.la'), list(fluxformer.keys("evolve")))
+        self.assertEqual(candidates('print("mesh.la'), [])
+
+    def test_in_ipython(self):
+        try:
+            from IPython.core.interactiveshell import InteractiveShell
+        except ImportError as missing:
+            self.skipTest(str(missing))
+        shell = InteractiveShell()
+        fluxformer.load_ipython_extension(shell)
+        for text, expected in (('fluxformer.run("evo', ["evolve"]), ('fluxformer.run("evolve", settings={"mesh.lay', ["mesh.layers"]),
+                               ('d = fluxformer.sweep("train", over={"attention.win', ["attention.window"])):
+            self.assertEqual(shell.complete(text.split('"')[-1], text, len(text))[1], expected, text)
+
+
+if __name__ == "__main__":
+    unittest.main()
