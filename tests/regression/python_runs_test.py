@@ -302,6 +302,9 @@ class Launchers(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {**marks, "OMP_NUM_THREADS": "4", "HOME": "/"}, clear=True):
             found = environment(2, {"MORE": "1"})
         self.assertEqual({*marks} & {*found}, set())
+        for ranks in (1, 2):  # a single rank is not of the step that Python may be in; srun needs to know it
+            with unittest.mock.patch.dict(os.environ, {"SLURM_STEP_ID": "0", "SLURM_JOB_ID": "1"}, clear=True):
+                self.assertEqual([name in environment(ranks, {}) for name in ("SLURM_STEP_ID", "SLURM_JOB_ID")], [ranks > 1, True])
         self.assertEqual([found[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOME", "MORE", "OMPI_MCA_rmaps_base_oversubscribe")],
                          ["4", "1", "/", "1", "1"])
 

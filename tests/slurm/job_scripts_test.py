@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 
 from cluster import Cluster, skip_without_slurm  # noqa: E402 (the folder is put on the path first)
 from held_back import Hold  # noqa: E402
-from program import ProgramTest  # noqa: E402
+from program import ROOT, ProgramTest  # noqa: E402
 
 # Tiny steps that never become steady.
 LONG = ("evolve", "small.ini", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=96", "--output.history=7",
@@ -31,6 +31,22 @@ RUN, SWEEP, CHAIN = (f"jobscripts/{name}.sbatch" for name in ("run", "sweep", "c
 TRAINING = ("train", "train.ini", "--train.optimiser=sgd", "--train.epochs=1")
 LIMIT = ("--run.time_limit=1e-6",)
 GRIDS = ((2, ("--mesh.ranks_depth=2",), LIMIT), (4, ("--mesh.ranks_depth=2", "--train.micro_batches=3"), LIMIT), (2, ("--mesh.ranks_token=2",), ()))
+# Python as the script of a job, and as one of its steps: it starts the program on all tasks of the job, or on some.
+PYTHON = """#!/bin/bash
+. jobscripts/machine.sh
+export FLUXFORMER_BIN
+%(python)s python.py batch all; %(python)s python.py batch 1
+srun --mpi=pmix -n 1 %(python)s python.py step 2; srun -n 1 %(python)s python.py step 1
+srun -n 2 %(python)s python.py twice 1
+"""
+SCRIPT = """import sys, fluxformer
+name, ranks = sys.argv[1:]
+try:
+    with fluxformer.run("evolve", "small.ini", output=f"out/{name}-{ranks}.h5", ranks=None if ranks == "all" else int(ranks), progress=False) as data:
+        print(name, ranks, data.attrs["ranks"])
+except fluxformer.RunError as refused:
+    print(name, refused)
+"""
 TABLE = """# four rows
 --mesh.layers=2   --run.seed=3
 --mesh.layers=3   # a comment behind
@@ -83,6 +99,9 @@ def setUpModule():
         job[f"grid {number}"] = site.submit(f"--ntasks={ranks}", *before, RUN, *TRAINING, *grid, *stop, "--checkpoint.restart=auto",
                                             "--output.file=out/grids.h5")
         before = ("--dependency=afterany:" + job[f"grid {number}"],)
+    site.write("python.py", SCRIPT)
+    site.write("python.sh", PYTHON % {"python": sys.executable})
+    job["python"] = site.number(site.told("sbatch", "--nodes=2", "--ntasks=2", "--output=python-%j.log", "python.sh", PYTHONPATH=os.path.join(ROOT, "postprocess")))
     job["one grid"] = site.submit("--ntasks=1", RUN, *TRAINING, "--output.file=out/grid.h5")
 
 
@@ -129,6 +148,12 @@ class JobScripts(ProgramTest):
         ended = site.ended(job[name])
         self.assertEqual((ended["JobState"], ended["ExitCode"]), ("COMPLETED", "0:0"), log(name))
         return ended
+
+    def test_python_starts_the_program_on_the_tasks_of_its_job(self):
+        self.assert_done("python")
+        said = [line for line in log("python").splitlines() if not line.startswith("srun: Warning")]  # that one task needs one node
+        self.assertEqual(said[:4], ["batch all 2", "batch 1 1", "step 2 2", "step 1 1"], said)
+        self.assertEqual(len([line for line in said[4:] if line.startswith("twice 2 copies of this script were started")]), 2, said)
 
     def test_a_run_is_spread_over_two_nodes_by_srun_and_by_mpirun(self):
         for name, file in (("srun", out("srun")), ("mpirun", f"out/train-{job['mpirun']}.h5")):

@@ -81,7 +81,8 @@ def launched(command: list[str], ranks: int, launcher: str | None) -> list[str]:
 def environment(ranks: int, more: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program: one thread a rank; outside of a job as many ranks as one likes, bound to no core (several runs at a time
     would be bound to the same ones); Open MPI starts for root, too. What is set already stays, and `more` has the last word."""
-    given = {name: value for name, value in os.environ.items() if not name.startswith(OF_LAUNCHERS)}
+    marks = OF_LAUNCHERS if ranks > 1 else (*OF_LAUNCHERS, "SLURM_STEP")  # with these Open MPI takes a program without a launcher for a task of the step
+    given = {name: value for name, value in os.environ.items() if not name.startswith(marks)}
     found = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "FLUXFORMER_PROGRESS": "0.5"}
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

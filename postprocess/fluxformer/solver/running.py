@@ -56,7 +56,7 @@ def run(experiment: str, deck: str | os.PathLike[str] | None = None, settings: M
     output : path-like, optional
         The file to write, `output.file`; default: that of the settings, of the deck, or of the program. Its folder is made if needed.
     ranks : int, optional
-        MPI ranks; default: the tasks of the SLURM job, else 1. There may be more than cores.
+        MPI ranks; default: the tasks of the SLURM job (SLURM_NTASKS, which a step `srun -n 1` sets to 1), else 1. There may be more than cores.
     overwrite : bool
         True: an existing output is replaced once the new one is complete.
     progress : bool
