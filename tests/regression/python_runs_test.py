@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ except ImportError as failure:
 
 import numpy as np  # noqa: E402
 from held_back import HeldBackTest  # noqa: E402
-from program import BINARY, TIMEOUT, TRAIN_DECK, ProgramTest  # noqa: E402
+from program import BINARY, ROOT, TIMEOUT, TRAIN_DECK, ProgramTest  # noqa: E402
 from processes import members  # noqa: E402
 from python_package import ENVIRONMENT  # noqa: E402
 
@@ -243,6 +244,20 @@ class Sweeps(PythonTest):
                 self.sweep(over, "other")
 
 
+class Guide(PythonTest):
+    def test_its_lines_do_what_they_say(self):
+        with open(os.path.join(ROOT, "docs", "guide", "python.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", file.read(), re.MULTILINE)
+        lines = "\n".join(textwrap.dedent(block) for block in blocks if "fluxformer." in block)
+        os.symlink(os.path.join(ROOT, "input"), "input")
+        _, out, _ = self.said(lambda: exec(lines, {}))
+        arrival, refused, late = [line for line in out.splitlines() if not line.startswith("done")]
+        with fluxformer.open("out/python/evolve.h5") as data:
+            self.assertEqual(arrival, str(data["analysis/evolve/arrival_time"].values))
+        self.assertIn("# " + refused, lines)
+        self.assertEqual(len(late.split()), 2)
+
+
 class Description(PythonTest):
     def test_keys_and_experiments_are_those_of_the_program(self):
         told = json.loads(self.run_program("--describe=json").out)["experiments"]
@@ -327,6 +342,12 @@ class Progress(unittest.TestCase):
             display = Display(True)
             display.take(self.LINE, True)
             display.take(self.LINE.replace("12", "24"), True)
+            with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+                display.take("epoch 1: loss 2", True)
+                display.take("", True)
+                display.take("fluxformer: a warning", True)
+                display.release()
+        self.assertEqual((out.getvalue(), err.getvalue()), ("epoch 1: loss 2\n", "fluxformer: a warning\n"))
         self.assertEqual(len(drawn), 2)
         self.assertIn('value="12" max="48"', drawn[0])
         self.assertIn('value="24" max="48"', drawn[1])

@@ -44,7 +44,7 @@ class Display:
         if match is not None and self._show:
             self._progress(line, match)
         elif match is None and self._show:
-            self._print([line], sys.stderr if is_error else sys.stdout)
+            self._tell(line, is_error)
 
     def release(self) -> None:
         """Prints what was held back: the run goes on, or has ended well."""
@@ -57,6 +57,13 @@ class Display:
         self._print(messages[:-1], sys.stderr)
         self._held = []
         return messages[-1].removeprefix(MESSAGE) if messages else " ".join(self.errors)
+
+    def _tell(self, line: str, is_error: bool) -> None:
+        """What the program says of the run, partly on its standard error: notebooks show that as if it were a fault."""
+        if notebook() is None:
+            self._print([line], sys.stderr if is_error else sys.stdout)
+        elif line:
+            self._print([line], sys.stdout)
 
     def _print(self, lines: list[str], stream: TextIO) -> None:
         if lines:
@@ -87,8 +94,8 @@ class Display:
             self._handle.update(HTML(text))
 
     def close(self) -> None:
-        """Ends the line that was being written over; the next progress gets a bar of its own."""
+        """Ends the line that was being written over."""
         if self._open:
             sys.stderr.write("\n")
             sys.stderr.flush()
-        self._open, self._handle = 0, None
+        self._open = 0
