@@ -162,12 +162,12 @@ def values_of_keys(experiments):
 
 
 def options_of(module):
-    """The options of a command: those that its module declares, and the modules `command` that this one imports."""
+    """The options of a command: those that its module declares, and the module whose `main` this one may call."""
     with open(os.path.join(PACKAGE, *module.split(".")) + ".py", encoding="utf-8") as file:
         nodes = list(ast.walk(ast.parse(file.read())))
     found = [node.args[0].value for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument"]
     for node in nodes:
-        if isinstance(node, ast.ImportFrom) and node.module.endswith(".command"):
+        if isinstance(node, ast.ImportFrom) and "main" in [one.name for one in node.names]:
             found += options_of(node.module.removeprefix("fluxformer."))
     return sorted({name for name in found if name.startswith("--")})
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -32,10 +33,15 @@ done
 
 
 class Completion(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="fluxformer-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.script = os.path.join(folder, "fluxformer")
+        subprocess.run([sys.executable, os.path.join(ROOT, "docs", "completion.py"), BINARY, cls.script], check=True)
+
     def setUp(self):
         super().setUp()
-        self.script = self.path("fluxformer")
-        subprocess.run([sys.executable, os.path.join(ROOT, "docs", "completion.py"), BINARY, self.script], check=True)
         self.experiments = description()["experiments"]
 
     def completed(self, *lines):

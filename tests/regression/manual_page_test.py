@@ -6,20 +6,23 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from described import description  # noqa: E402 (the folder is put on the path first)
-from program import BINARY, ROOT, ProgramTest  # noqa: E402
+from program import BINARY, ROOT  # noqa: E402
 
 
 @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed (apt-get install mandoc)")
-class ManualPage(ProgramTest):
-    def setUp(self):
-        super().setUp()
-        self.page = self.path("fluxformer.1")
-        subprocess.run([sys.executable, os.path.join(ROOT, "docs", "manual.py"), BINARY, self.page], check=True,
+class ManualPage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="fluxformer-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.page = os.path.join(folder, "fluxformer.1")
+        subprocess.run([sys.executable, os.path.join(ROOT, "docs", "manual.py"), BINARY, cls.page], check=True,
                        env={**os.environ, "SOURCE_DATE_EPOCH": "86400"})
 
     def rendered(self):
