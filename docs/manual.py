@@ -40,8 +40,7 @@ and writes one HDF5 file.
 A
 .I DECK
 is an INI file with the settings of a run, or an output file whose settings are used again.
-Without one all keys have their defaults.
-What is given nowhere has its default, and the command line overrides the deck.
+What neither it nor the command line gives has its default; the command line overrides the deck.
 A line of a deck is
 .I key
 .B =
@@ -53,7 +52,7 @@ a comment begins with #.
 Without arguments the program lists experiments and commands.
 .SH OPTIONS
 .TP
-.BI \-\-section.key= value
+.B \-\-\fIsection\fB.\fIkey\fB=\fIvalue
 A setting; see KEYS. An empty value clears a word.
 .TP
 .B \-\-petsc.\fIname\fB=\fIvalue

@@ -95,9 +95,8 @@ void become_python_command(const PythonPackage& package, const std::vector<std::
   leave_launcher();
   std::vector<std::string> texts{python, "-m", "fluxformer"};
   texts.insert(texts.end(), words.begin(), words.end());
-  std::vector<char*> arguments;
-  for (auto& text : texts) arguments.push_back(text.data());
-  arguments.push_back(nullptr);
+  std::vector<char*> arguments(texts.size() + 1);  // the last one is null
+  std::ranges::transform(texts, arguments.begin(), [](std::string& text) { return text.data(); });
   ::execvp(python.c_str(), arguments.data());
   throw BadInput(
       words.front() + ": " + python + " cannot be started (" + std::strerror(errno) +
