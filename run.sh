@@ -25,13 +25,13 @@ configure() {
   # shellcheck disable=SC2046 # nothing or one word
   cmake --preset release $(unity_in build) -DPython3_EXECUTABLE="$FLUXFORMER_PYTHON" "${tests[@]}"
 }
-build() { cmake --build build --target fluxformer; }
+build() { cmake --build build --target fluxformer completion manual; }
 solve() {
   mkdir -p out
   mpiexec -n "$ranks" build/bin/fluxformer evolve input/evolve/evolve.ini \
     --output.file="$result" --output.overwrite=true --checkpoint.restart=auto "$@" </dev/null
 }
-draw() { PYTHONPATH=postprocess "$FLUXFORMER_PYTHON" -m fluxformer plot "$result" --output "$figures"; }
+draw() { build/bin/fluxformer plot "$result" --output "$figures"; }
 compare() { jobscripts/compare.sh input/compare "$comparison" --ranks "$ranks" --without normed; } # to save a minute
 
 need_packages run

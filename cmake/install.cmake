@@ -1,6 +1,7 @@
 # cmake --install, all or one --component of it; the tree may be moved afterwards.
 #
-#   program        bin/fluxformer, bin/fluxformer-tools (the Python package), decks and job scripts in share/fluxformer, documents in share/doc
+#   program        bin/fluxformer, bin/fluxformer-tools (the Python package), decks and job scripts in share/fluxformer, documents in share/doc,
+#                  the manual page, completion for bash
 #   development    the libraries with their headers as CMake targets:
 #
 #   find_package(Fluxformer REQUIRED)                          docs/examples/own_term uses them
@@ -26,12 +27,6 @@ install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff DESTIN
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.json" REGEX "/examples/"
         PATTERN "__pycache__" EXCLUDE)
 
-# The Python of fluxformer-tools: Debian's, with Debian's modules, where it is, otherwise the first one on PATH when it is called.
-find_program(FLUXFORMER_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH DOC "Python of fluxformer-tools and of tests")
-set(python python3)
-if(FLUXFORMER_PYTHON)
-  set(python ${FLUXFORMER_PYTHON})
-endif()
-file(RELATIVE_PATH package ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/fluxformer/postprocess)
+# It takes the Python and the package that the program takes.
 configure_file(cmake/fluxformer-tools.in fluxformer-tools @ONLY)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fluxformer-tools DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)

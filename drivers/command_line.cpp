@@ -22,6 +22,7 @@
 #include "base/petsc_options.hpp"
 #include "base/provenance.hpp"
 #include "base/session.hpp"
+#include "drivers/commands.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/deck_file.hpp"
 #include "drivers/common/earlier_runs.hpp"
@@ -114,14 +115,28 @@ std::string experiments_by_family() {
   return text;
 }
 
+/// One line for each command: how it is called, and what it does.
+std::string list_of(const std::vector<Command>& commands) {
+  std::size_t widest = 0;
+  for (const auto& one : commands) widest = std::max(widest, one.name.size() + 1 + one.arguments.size());
+  std::string text;
+  for (const auto& one : commands) {
+    const std::string call = one.name + ' ' + one.arguments;
+    text += "  " + call + std::string(widest + 2 - call.size(), ' ') + one.sentence + '\n';
+  }
+  return text;
+}
+
 std::string overview() {
+  const auto package = python_package();
   return "fluxformer: a Transformer solved as a partial differential equation over depth and tokens\n\n"
          "  fluxformer EXPERIMENT DECK [--section.key=value ...] [--validate] [--quiet]\n"
          "  fluxformer EXPERIMENT --help      every key: unit, default, allowed values, one sentence\n"
-         "  fluxformer check FILE ...         whether HDF5 survives damaged files\n"
+         "  fluxformer COMMAND ...            one of those below; --help explains it\n"
          "  fluxformer --describe=json        experiments, keys and what the files hold, for programs\n\n"
-         "experiments, by family:\n" +
-         experiments_by_family();
+         "commands:\n" +
+         list_of(commands_with(package)) + (package.missing.empty() ? "" : "  (" + package.missing + ")\n") +
+         "\nexperiments, by family:\n" + experiments_by_family();
 }
 
 /// Text of --help: the keys of the experiment of this name or, for a former name, of all that had it.
@@ -172,11 +187,13 @@ Json experiment_of(const ExperimentEntry& entry) {
 
 /// A machine-readable description of the program, for documents and the scripts of postprocess/:
 /// {"schema_version": ..., "experiments": [{"name", "family", "sentence", "cites", "keys": [...],
-/// "variables": [{"path", "axes", "unit", "meaning"}]}]}.
+/// "variables": [{"path", "axes", "unit", "meaning"}]}], "commands": [{"name", "arguments", "sentence"}]}.
 std::string description_as_json(const std::vector<const ExperimentEntry*>& experiments) {
-  Json list = Json::array();
+  Json list = Json::array(), commands = Json::array();
   for (const auto* entry : experiments) list.push_back(experiment_of(*entry));
-  return Json{{"schema_version", schema_version}, {"experiments", list}}.dump(1);
+  for (const auto& one : commands_with(python_package()))
+    commands.push_back({{"name", one.name}, {"arguments", one.arguments}, {"sentence", one.sentence}});
+  return Json{{"schema_version", schema_version}, {"experiments", list}, {"commands", commands}}.dump(1);
 }
 
 /// Reports on rank 0 which stored options do not count.
@@ -247,7 +264,7 @@ void report(const Error& e) {
 }
 
 constexpr const char* help_of_check =
-    "fluxformer check FILE ...\n\n"
+    "fluxformer check FILE...\n\n"
     "Whether HDF5 survives the file: it crashes on some that are damaged, or comes to no end. A second\n"
     "process reads all attributes, texts and chunked numbers (but no dataset beyond 256 MB), as one does in\n"
     "a run before the run reads the file. One line a file. Exit code 0: HDF5 survives all; 2: not all, or\n"
@@ -255,7 +272,7 @@ constexpr const char* help_of_check =
 
 /// The words after `check`; returns the exit code.
 int check_files(const std::vector<std::string>& files) {
-  if (files.empty()) throw BadInput("check: no file; fluxformer check FILE ...");
+  if (files.empty()) throw BadInput("check: no file; fluxformer check FILE...");
   if (std::ranges::any_of(files, [](auto& word) { return word == "--help" || word == "-h"; })) {
     std::cout << help_of_check;
     return 0;
@@ -279,11 +296,34 @@ bool checks(int argc, char** argv) {
   return argc > 1 && std::string_view(argv[1]) == "check";
 }
 
-/// Does what needs no MPI and returns the exit code; nothing for a run.
+/// The package, if this word is a command of it and no experiment.
+std::optional<PythonPackage> package_with(const std::string& word) {
+  const auto has = [&](const ExperimentEntry& entry) { return entry.name == word || entry.former == word; };
+  if (word.empty() || word.starts_with("-") || std::ranges::any_of(experiments(), has)) return {};
+  auto package = python_package();
+  if (std::ranges::find(package.commands, word, &Command::name) == package.commands.end()) return {};
+  return package;
+}
+
+/// Does what needs no MPI and returns the exit code; nothing for a run. A command of the Python package does not
+/// return: it takes the place of the process that speaks, and the others are done.
 std::optional<int> without_mpi(int argc, char** argv, bool speaks) {
   if (checks(argc, argv)) return check_files({argv + 2, argv + argc});
-  const auto text = answer(read_arguments(argc, argv));
-  if (!text) return {};
+  if (const auto package = package_with(argc > 1 ? argv[1] : "")) {
+    if (!speaks) return 0;
+    try {
+      become_python_command(*package, {argv + 1, argv + argc});
+    } catch (const BadInput& e) {
+      report(e);
+      return static_cast<int>(e.code());
+    }
+  }
+  const auto arguments = read_arguments(argc, argv);
+  const auto text = answer(arguments);
+  if (!text) {
+    experiments_called(arguments.experiment);  // refuses what is none
+    return {};
+  }
   if (speaks) std::cout << *text;
   return 0;
 }

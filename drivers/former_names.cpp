@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/option.hpp"
 #include "base/options.hpp"
+#include "drivers/commands.hpp"
 #include "drivers/registry.hpp"
 
 namespace fluxformer {
@@ -158,15 +159,24 @@ std::vector<const ExperimentEntry*> experiments_called(const std::string& name) 
   for (const auto& entry : experiments())
     if (entry.name == name || (!name.empty() && entry.former == name)) found.push_back(&entry);
   if (!found.empty()) return found;
+  const auto package = python_package();
   std::vector<std::string> known;
-  std::string list;
+  std::string commands, list;
   for (const auto& entry : experiments()) {
     known.push_back(entry.name);
     list += (list.empty() ? "" : ", ") + entry.name;
   }
+  for (const auto& command : commands_with(package)) {
+    if (command.name == name)
+      throw BadInput(name + ": is a command, which comes first: fluxformer " + name + " " +
+                     command.arguments);
+    known.push_back(command.name);
+    commands += (commands.empty() ? "" : ", ") + command.name;
+  }
   const auto meant = nearest_word(name, known);
-  throw BadInput(name + ": no such experiment" + (meant.empty() ? "" : "; did you mean " + meant + "?") +
-                 "; available: " + list);
+  throw BadInput(name + ": no such experiment or command" +
+                 (meant.empty() ? "" : "; did you mean " + meant + "?") + "; experiments: " + list +
+                 "; commands: " + commands + (package.missing.empty() ? "" : "; " + package.missing));
 }
 
 std::vector<std::string> names_in_files(const std::string& name) {

@@ -18,7 +18,7 @@
 namespace fluxformer {
 
 /// The experiment of this name or, for a former name, all that had it. Throws BadInput, which names those
-/// that there are, for any other name.
+/// that there are and the commands, for any other name.
 std::vector<const ExperimentEntry*> experiments_called(const std::string& name);
 
 /// The names that a deck which is an output file may say, for a run of `name`: its own first.

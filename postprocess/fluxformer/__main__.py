@@ -1,15 +1,8 @@
 """fluxformer: figures and reports of Fluxformer's output, predictions of scaling, models and samples from elsewhere.
 
-    python3 -m fluxformer plot FILE...        figures of a run, whatever experiment wrote it
-    python3 -m fluxformer report FILE...      one page on the comparison of Transformer and PDE models
-    python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
-    python3 -m fluxformer import FILE ...     a published BERT, GPT-2, Llama, Qwen, ViT, ..., or a PyTorch state dict, becomes a model file
-    python3 -m fluxformer tokens FILE ...     texts or arrays of your own become a token file
-    python3 -m fluxformer text FILE ...       samples of a token file become texts again
-    python3 -m fluxformer export MODEL FILE   a Transformer becomes safetensors, with the names of PyTorch's encoder
-    python3 -m fluxformer convert MODEL ...   a Transformer becomes a PDE model with a few knots; how continuous its weights are
+{commands}
 
-COMMAND --help explains each. PYTHONPATH=postprocess finds this package without installing it.
+COMMAND --help explains each. Where the program is not at hand, `PYTHONPATH=postprocess python3 -m fluxformer COMMAND` does the same.
 """
 
 from __future__ import annotations
@@ -23,13 +16,12 @@ import sys
 import warnings
 from typing import NoReturn
 
+from fluxformer.commands import COMMANDS, overview
 from fluxformer.environment import fault, of_environment, versions
 from fluxformer.text import one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
-COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
-            "text": "tokenisers.command", "export": "export", "convert": "convert.command"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -40,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help"):
         try:
-            print((__doc__ or "").strip(), flush=True)
+            print((__doc__ or "").strip().format(commands=overview()), flush=True)
         except OSError as failure:
             _fail(f"output: {failure.strerror}", status=1)
         return
@@ -51,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
         if (word.partition("=")[2] if word.startswith("--") else word).startswith("~"):
             _fail(f"{word}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)", name)
     try:
-        command = importlib.import_module(f"fluxformer.{COMMANDS[name]}")
+        command = importlib.import_module(f"fluxformer.{COMMANDS[name].module}")
         from fluxformer.io import RunError
     except Exception as failure:
         if "FLUXFORMER_TRACEBACK" in os.environ:

@@ -1,7 +1,7 @@
 """Turns a Transformer of Fluxformer into a state dict for PyTorch, in the format safetensors.
 
-    python3 -m fluxformer export MODEL.h5 STATE.safetensors
-    python3 -m fluxformer export MODEL.h5 STATE.safetensors --dtype float32
+    fluxformer export MODEL.h5 STATE.safetensors
+    fluxformer export MODEL.h5 STATE.safetensors --dtype float32
 
 MODEL.h5 is the output of any run, or a model file. The names are those of nn.TransformerEncoder:
 

@@ -1,8 +1,8 @@
 """Turns a PyTorch state dict into a model file (`model.file` of a deck).
 
-    python3 -m fluxformer import FOLDER --output MODEL.h5                          a published BERT, GPT-2, Llama, Qwen, ViT, ...
-    python3 -m fluxformer import CHECKPOINT config.json --output MODEL.h5          the same, from its files
-    python3 -m fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf      an encoder of your own
+    fluxformer import FOLDER --output MODEL.h5                          a published BERT, GPT-2, Llama, Qwen, ViT, ...
+    fluxformer import CHECKPOINT config.json --output MODEL.h5          the same, from its files
+    fluxformer import STATE MODEL.h5 --heads 4 --norm pre --activation gelu_erf      an encoder of your own
 
 The first two take everything from the checkpoint and its config.json; `import x config.json --help` explains them. The rest of this
 page is about the third.

@@ -1,6 +1,6 @@
 """Figures of runs, whatever experiment wrote them.
 
-    python3 -m fluxformer plot FILE.h5 ... [--output DIR]
+    fluxformer plot FILE.h5 ... [--output DIR]
 
 Finds out what a file is and draws it, as .png and .pdf, into DIR (default: figures/ beside the first file, or in the folder given).
 """

@@ -48,5 +48,5 @@ inside fluxformer --version
 inside sh -c 'set -e; cd /tmp
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   mpiexec -n 2 fluxformer evolve /usr/share/fluxformer/input/evolve/evolve.ini --mesh.layers=2 --evolve.time=4 --output.file=out.h5
-  fluxformer-tools plot out.h5 --output figures
+  fluxformer plot out.h5 --output figures
   test -s figures/front.png'

@@ -29,7 +29,7 @@ inside() { # in the root, with the packages in /tmp/deb
   cd work
   fluxformer --version
   mpiexec -n 2 fluxformer evolve /usr/share/fluxformer/input/evolve/evolve.ini --mesh.layers=2 --evolve.time=4 --output.file=out.h5
-  fluxformer-tools plot out.h5 --output figures
+  fluxformer plot out.h5 --output figures
   [ -s figures/front.png ]
   cd ..
   dpkg -L "${names[@]}" >/tmp/deb/held

@@ -39,15 +39,26 @@ class InstalledTree(ProgramTest):
         with self.subTest("a deck of the tree on two ranks"):
             self.ended(shutil.which(MPIEXEC), "-n", "2", "fluxformer", "evolve", os.path.join(share, "input/evolve/evolve.ini"),
                        "--mesh.layers=2", "--model.width=8", "--model.ffn=12", "--evolve.time=4", "--output.file=out.h5")
-        with self.subTest("figures, by the command and from another folder by a link to it"):
-            self.assertIn("front.png", self.ended("fluxformer-tools", "plot", "out.h5", "--output", "figures"))
-            os.symlink(os.path.join(self.tree, "bin", "fluxformer-tools"), self.path("link"))
-            self.assertIn("plot FILE", self.ended(self.path("link")))
+        with self.subTest("figures, by the program and by the package alone"):
+            self.assertIn("front.png", self.ended("fluxformer", "plot", "out.h5", "--output", "figures"))
             self.assertTrue(os.path.exists(self.path("figures/front.png")))
+            self.assertIn("front.png", self.ended("fluxformer-tools", "plot", "out.h5", "--output", "again"))
+        with self.subTest("both by a link from another folder"):
+            for program, words in (("fluxformer", ("plot", "--help")), ("fluxformer-tools", ())):
+                os.symlink(os.path.join(self.tree, "bin", program), self.path(program))
+                self.assertIn("plot FILE", self.ended(self.path(program), *words))
         with self.subTest("another Python, and one that is not there"):
             environment = {"PATH": f"{self.tree}/bin:/usr/bin", "FLUXFORMER_PYTHON": sys.executable}
             self.assertIn("plot FILE", self.ended("fluxformer-tools", environment=environment))
+            self.assertIn("plot FILE", self.ended("fluxformer", "plot", "--help", environment=environment))
             self.ended("fluxformer-tools", environment={**environment, "FLUXFORMER_PYTHON": "/none"}, code=127)
+            self.ended("fluxformer", "plot", "--help", environment={**environment, "FLUXFORMER_PYTHON": "/none"}, code=2)
+        with self.subTest("the manual page and completion"):
+            with open(os.path.join(share, "..", "man", "man1", "fluxformer.1"), encoding="utf-8") as stream:
+                self.assertIn("\\fBevolve\\fR", stream.read())
+            script = os.path.join(share, "..", "bash-completion", "completions", "fluxformer")
+            loop = '. "$1"; COMP_WORDS=(fluxformer evolve --mesh.la) COMP_CWORD=2; _fluxformer; echo "${COMPREPLY[@]}"'
+            self.assertEqual(self.ended("bash", "-c", loop, "bash", script), "--mesh.layers=\n")
         with self.subTest("job scripts, in a copy that is a folder to work in"):
             shutil.copytree(share, self.path("work"))
             said = self.ended(os.path.join(self.folder, "work/jobscripts/submit.sh"), "--dry-run", "--ntasks=2", "jobscripts/run.sbatch", "evolve",

@@ -1,10 +1,10 @@
 """A Transformer of S layers becomes a PDE model with K knots, weights linear in between.
 
-    python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5
-    python3 -m fluxformer convert MODEL.h5 --knots K --output PDE.h5 --how fit
-    python3 -m fluxformer convert MODEL.h5 --merge L --output FEWER.h5
-    python3 -m fluxformer convert MODEL.h5 --keep 1,2,4 --output FEWER.h5
-    python3 -m fluxformer convert --report MODEL.h5 ...
+    fluxformer convert MODEL.h5 --knots K --output PDE.h5
+    fluxformer convert MODEL.h5 --knots K --output PDE.h5 --how fit
+    fluxformer convert MODEL.h5 --merge L --output FEWER.h5
+    fluxformer convert MODEL.h5 --keep 1,2,4 --output FEWER.h5
+    fluxformer convert --report MODEL.h5 ...
 
 MODEL.h5 is the output of a training, of any other run, or a model file that `import` wrote. The weights of layer l are taken as samples at
 depth l - 1 of weights that are linear between K knots, 1 <= K <= S. The result is a model file on as many depth cells as there were layers:

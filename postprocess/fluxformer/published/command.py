@@ -1,8 +1,8 @@
 """A published checkpoint and its config.json become a model file.
 
-    python3 -m fluxformer import FOLDER --output MODEL.h5
-    python3 -m fluxformer import model.safetensors config.json --output MODEL.h5
-    python3 -m fluxformer import model.safetensors config.json --output MODEL.h5 --words vocab.txt
+    fluxformer import FOLDER --output MODEL.h5
+    fluxformer import model.safetensors config.json --output MODEL.h5
+    fluxformer import model.safetensors config.json --output MODEL.h5 --words vocab.txt
 
 CHECKPOINT is a file of weights as models are published: model.safetensors, pytorch_model.bin (or .pt; needs python3-torch here), .npz, or
 the index of a checkpoint in several files (model.safetensors.index.json). config.json lies beside it, where it is found if it is not named,
@@ -38,7 +38,7 @@ cross attention, other activations) is refused by name.
 Of rotary positions the model file has the numbers: rope_scaling, or rope_parameters, may be of the kinds default, linear, dynamic (whose lines
 may not be longer than max_position_embeddings), llama3 and yarn.
 
-Tokens for the model: `python3 -m fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million
+Tokens for the model: `fluxformer tokens --help`. Numbers are stored in float64, one tensor at a time: a model of 110 million
 parameters takes 0.9 GB on the disk and far less memory. --store float32 halves that, and loses nothing of numbers in F32, F16 or BF16. Ends with
 status 2 and one message if something does not fit, with status 1 if the disk is full.
 """

@@ -1,6 +1,6 @@
 """A report on the comparison of Transformer and PDE models: one page for the browser, the same figures as PDF.
 
-    python3 -m fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--traits input/paper/traits.toml] [--output FOLDER]
+    fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--traits input/paper/traits.toml] [--output FOLDER]
 
 FILE.h5 are outputs of train, evolve, the comparisons, identifiability, pruning and the studies of Hessians and of attention paths, as many of
 them as there are, of one data set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged

@@ -1,6 +1,6 @@
 """Predicts the time of a step for untested rank counts and sizes from small runs of `fluxformer scaling`.
 
-    python3 -m fluxformer predict FIT.h5 ... [--check RUN.h5 ...] [--tokens 4096 1000000] [--output DIR]
+    fluxformer predict FIT.h5 ... [--check RUN.h5 ...] [--tokens 4096 1000000] [--output DIR]
 
 FIT are runs of one workload, precision and width, of several sizes (input/scaling/sizes.txt is a table of them), best on all cores of
 a node, which share its memory. Their compute phase gives the rates of the work; the messages that the run on most nodes has

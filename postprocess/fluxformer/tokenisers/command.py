@@ -1,7 +1,7 @@
 """The texts of a token file, by the tokeniser of its words.
 
-    python3 -m fluxformer text TOKENS.h5 --tokenizer tokenizer.json                      a text per line, on the standard output
-    python3 -m fluxformer text TOKENS.h5 --tokenizer vocab.json merges.txt --output texts.txt
+    fluxformer text TOKENS.h5 --tokenizer tokenizer.json                      a text per line, on the standard output
+    fluxformer text TOKENS.h5 --tokenizer vocab.json merges.txt --output texts.txt
 
 Special words (start, end, padding) are left out unless --keep-specials is given. Words of bytes give a text back byte by byte, but for bytes
 that are no UTF-8 (a sample that was cut inside of a character): these become U+FFFD. A text with line ends in it needs --json, which writes

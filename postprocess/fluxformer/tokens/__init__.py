@@ -1,4 +1,4 @@
-"""Samples of your own as tokens: `python3 -m fluxformer tokens`, and for a tokeniser of your own
+"""Samples of your own as tokens: `fluxformer tokens`, and for a tokeniser of your own
 
     from fluxformer.tokens import patches, write_token_file
 """

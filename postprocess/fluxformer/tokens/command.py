@@ -1,11 +1,11 @@
 """Writes token files: samples of your own, as whoever made them cut them into tokens (`data.set = tokens` of a deck).
 
-    python3 -m fluxformer tokens lines.txt --words vocab.txt --output TOKENS.h5           a sample per line, words between spaces
-    python3 -m fluxformer tokens lines.txt --words vocab.txt --first '[CLS]' --last '[SEP]' --labels labels.txt --output TOKENS.h5
-    python3 -m fluxformer tokens lines.txt --tokenizer tokenizer.json --output TOKENS.h5  the words of a published tokeniser
-    python3 -m fluxformer tokens lines.txt --tokenizer vocab.txt [--cased] --output TOKENS.h5               of a BERT without its tokenizer.json
-    python3 -m fluxformer tokens lines.txt --tokenizer vocab.json merges.txt --output TOKENS.h5             of a GPT-2 or RoBERTa without it
-    python3 -m fluxformer tokens samples.npz --output TOKENS.h5                           arrays that a tokeniser wrote
+    fluxformer tokens lines.txt --words vocab.txt --output TOKENS.h5           a sample per line, words between spaces
+    fluxformer tokens lines.txt --words vocab.txt --first '[CLS]' --last '[SEP]' --labels labels.txt --output TOKENS.h5
+    fluxformer tokens lines.txt --tokenizer tokenizer.json --output TOKENS.h5  the words of a published tokeniser
+    fluxformer tokens lines.txt --tokenizer vocab.txt [--cased] --output TOKENS.h5               of a BERT without its tokenizer.json
+    fluxformer tokens lines.txt --tokenizer vocab.json merges.txt --output TOKENS.h5             of a GPT-2 or RoBERTa without it
+    fluxformer tokens samples.npz --output TOKENS.h5                           arrays that a tokeniser wrote
 
 --tokenizer cuts texts as the published library does: WordPiece (BERT), byte-level merges (GPT-2, RoBERTa, Llama 3, Qwen 2, SmolLM, Pythia,
 ModernBERT), merges of characters and bytes (Llama 2). What it does not compute is refused by name. A tab separates the two texts of a pair.

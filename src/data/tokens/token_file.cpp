@@ -297,8 +297,7 @@ class SplitReader {
   void refuse_name(const std::string& theirs, const std::string& name, bool there) const {
     if (there || !has(theirs)) return;
     throw BadInput("has " + called(theirs) + ", which is not read, and no " + called(name) +
-                   ": python3 -m fluxformer tokens and fluxformer.tokens.write_token_file write it of "
-                   "that");
+                   ": fluxformer tokens and fluxformer.tokens.write_token_file write it of that");
   }
   /// The shape of an array of this kind, without an extent of 0.
   std::vector<std::size_t> checked_shape(const std::string& name, ItemKind kind, const std::string& axes,
@@ -414,8 +413,7 @@ TokenTable read_token_table(const std::string& path, const std::string& split) {
   if (path.empty()) throw BadInput("data.set = tokens needs data.file, the token file");
   if (is_npz(path))
     throw BadInput("data.file = " + path + ": a file of numpy is not read; make a token file of it: " +
-                   "PYTHONPATH=postprocess python3 -m fluxformer tokens '" + path + "' --output '" +
-                   path.substr(0, path.size() - 4) + ".h5'");
+                   "fluxformer tokens '" + path + "' --output '" + path.substr(0, path.size() - 4) + ".h5'");
   return blaming(path, [&] { return read(Hdf5Arrays(path), split); });
 }
 
@@ -524,8 +522,8 @@ void refuse_padding(const TokenTable& table, int tokens, const std::string& file
     if (!known && most > (mark && (least > 0 || blocks) ? 1 : 0))
       refuse(longest, "ends",
              "and there is no array lengths: padding would count as words. lengths is the number of real "
-             "tokens of each sample; python3 -m fluxformer tokens and fluxformer.tokens.write_token_file "
-             "make it of an attention_mask");
+             "tokens of each sample; fluxformer tokens and fluxformer.tokens.write_token_file make it of an "
+             "attention_mask");
   }
 }
 
