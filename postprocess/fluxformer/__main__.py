@@ -1,6 +1,7 @@
 """fluxformer: figures and reports of Fluxformer's output, predictions of scaling, models and samples from elsewhere.
 
     python3 -m fluxformer plot FILE...        figures of a run, whatever experiment wrote it
+    python3 -m fluxformer view FILE...        one page that shows every array of any results, with sliders and menus
     python3 -m fluxformer report FILE...      one page on the comparison of Transformer and PDE models
     python3 -m fluxformer predict FILE...     time of a step on more ranks and other sizes, from small scaling runs
     python3 -m fluxformer import FILE ...     a published BERT, GPT-2, Llama, Qwen, ViT, ..., or a PyTorch state dict, becomes a model file
@@ -28,7 +29,7 @@ from fluxformer.text import one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
-COMMANDS = {"plot": "plot", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
+COMMANDS = {"plot": "plot", "view": "view.command", "report": "report.command", "predict": "scaling.predict", "import": "import_weights", "tokens": "tokens.command",
             "text": "tokenisers.command", "export": "export", "convert": "convert.command"}
 
 
