@@ -21,9 +21,9 @@ def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]
 
     found = together("Attention of one head on the first sample: its weights, and others that do as well", named(*MAPS), what=WORDS)
     contributions, blanked = (everything.get(f"analysis/identifiability/{name}") for name in ("contribution_map", "blanked_change"))
-    found += [dataclasses.replace(contributions, what=WORDS)] if contributions else []
+    found += [dataclasses.replace(contributions, what=WORDS, alone=True)] if contributions else []
     found += [blanked] if blanked else []
-    found += together("Tokens that are found from their hidden states", named(*FOUND), across="depth")
-    found += together("Dimensions in which a row of weights may change without a change of the output", named(*FREE), across="length")
+    found += together("Tokens that are found from their hidden states", named(*FOUND), across="depth", label="share found")
+    found += together("Dimensions in which a row of weights may change without a change of the output", named(*FREE), across="length", label="dimensions")
     own = everything.get("analysis/identifiability/own_share")
     return found + ([own] if own else [])

@@ -10,9 +10,10 @@ from fluxformer.view.panels import Panel
 from fluxformer.view.variables import chosen
 
 FIRST = dict.fromkeys(("paths_theory", "paths_sample", "paths_prune"), ("accuracy", "order", "bias_error", "variance_error", "head_score", "ablated_accuracy", "good_weight"))
+ACROSS = {**dict.fromkeys(("accuracy", "bias_error", "variance_error", "good_weight", "head_score"), "width"), "ablated_accuracy": "removed"}
 
 
 def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:
-    """The measures of FIRST that are there; order parameters as the matrix of all pairs of paths."""
+    """The measures of FIRST that are there, as curves over the width; order parameters as the matrix of all pairs of paths."""
     found = chosen(runs, everything, FIRST)
-    return [dataclasses.replace(panel, across="other_path", up="path") if {"path", "other_path"} <= set(panel.lengths()) else panel for panel in found]
+    return [dataclasses.replace(panel, across=ACROSS[name]) if (name := panel.key.split("/")[-1]) in ACROSS else panel for panel in found]

@@ -8,13 +8,12 @@ import numpy as np
 
 from fluxformer.io import Run, RunError
 from fluxformer.style import ACCENT, INK, SOFT
-from fluxformer.train.plot import BLUE, FILES, Training
+from fluxformer.train.plot import BLUE, FILES, Training, measured
 from fluxformer.view.panels import Axis, Look, Panel, Series
 from fluxformer.view.variables import names_of
 
 DONE = "epochs done"
 SPLITS = (("train", "training, mean of the epoch", ACCENT, "solid", "square"), ("validation", "validation", BLUE, "dash", "diamond"), ("test", "test", INK, "solid", "circle"))
-DASHES = {"train": "dot", "validation": "dash", "test": "solid"}
 COUNTED = ("Kneser-Ney", "Witten-Bell")
 
 
@@ -29,22 +28,18 @@ def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]
     if not trainings:
         return []
     panels = [
-        _panel("training/loss", "Loss", "", _of_steps(trainings, "loss", "each step") + _of_epochs(trainings, "loss")),
-        _panel("training/test_accuracy", "Accuracy", "", _of_epochs(trainings, "accuracy") + _baselines(trainings)),
-        _panel("training/test_perplexity", "Perplexity of next words", "", _of_epochs(trainings, "perplexity") + _counted(trainings)) if any(
+        _panel("training/loss", "Loss", "loss", _of_steps(trainings, "loss", "each step") + _of_epochs(trainings, "loss")),
+        _panel("training/test_accuracy", "Accuracy", "accuracy", _of_epochs(trainings, "accuracy") + _baselines(trainings)),
+        _panel("training/test_perplexity", "Perplexity of next words", "perplexity", _of_epochs(trainings, "perplexity") + _counted(trainings)) if any(
             training.steps("ngram_accuracy") is not None for training in trainings.values()) else None,
-        _panel("training/learning_rate", "Learning rate", "", _of_steps(trainings, "learning_rate", "", light=False)),
-        _panel("training/gradient_norm", "Norm of the gradient, before it is clipped", "", _of_steps(trainings, "gradient_norm", "each step")),
+        _panel("training/learning_rate", "Learning rate", "learning rate", _of_steps(trainings, "learning_rate", "", light=False), logarithmic=False),
+        _panel("training/gradient_norm", "Norm of the gradient, before it is clipped", "gradient norm", _of_steps(trainings, "gradient_norm", "each step")),
     ]
     return [panel for panel in panels if panel]
 
 
-def _panel(key: str, title: str, unit: str, series: list[Series]) -> Panel | None:
-    return Panel(key, title, unit, tuple(series), across=DONE) if series else None
-
-
-def _named(trainings: Mapping[str, Training], name: str, what: str) -> str:
-    return ", ".join(filter(None, (what, name if len(trainings) > 1 or not what else "")))
+def _panel(key: str, title: str, label: str, series: list[Series], logarithmic: bool | None = None) -> Panel | None:
+    return Panel(key, title, "", tuple(series), across=DONE, label=label, logarithmic=logarithmic) if series else None
 
 
 def _of_steps(trainings: Mapping[str, Training], name: str, what: str, light: bool = True) -> list[Series]:
@@ -55,10 +50,10 @@ def _of_steps(trainings: Mapping[str, Training], name: str, what: str, light: bo
         if values is None or not np.isfinite(values).any():
             continue
         scatters = light and training.window > 1
-        found.append(Series(file, "", (Axis(DONE, "", training.done),), values, _named(trainings, file, what), Look(colour, light=scatters)))
+        found.append(Series(file, "", (Axis(DONE, "", training.done),), values, what, Look(colour, light=scatters)))
         if scatters:
             place, smooth = training.smoothed(values)
-            found.append(Series(file, "", (Axis(DONE, "", place),), smooth, _named(trainings, file, f"mean of {training.window} steps"), Look(colour, symbol="square")))
+            found.append(Series(file, "", (Axis(DONE, "", place),), smooth, f"mean of {training.window} steps", Look(colour)))
     return found
 
 
@@ -67,12 +62,12 @@ def _of_epochs(trainings: Mapping[str, Training], measure: str) -> list[Series]:
     found = []
     for colour, (file, training) in zip(_colours(trainings), trainings.items()):
         for split, label, own, dash, symbol in SPLITS:
-            if measure == "loss" and split == "train" and len(trainings) == 1:
-                continue  # the steps show it
+            if split == "train" and measure == "loss" or len(trainings) > 1 and split != measured(training):
+                continue  # the steps show it; several files are compared by one split
             values = training.epochs(f"{split}_{measure}")
             if values is not None:
-                look = Look(own, dash, symbol) if len(trainings) == 1 else Look(colour, DASHES[split], symbol)
-                found.append(Series(file, "", (Axis(DONE, "", np.arange(1.0, len(values) + 1)),), values, _named(trainings, file, label), look))
+                look = Look(own, dash, symbol) if len(trainings) == 1 else Look(colour, "dash", symbol)
+                found.append(Series(file, "", (Axis(DONE, "", np.arange(1.0, len(values) + 1)),), values, label, look))
     return found
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from fluxformer.report.data import MODELS
 from fluxformer.style import ACCENT
 
+QUICK = 1e6  # numbers that are read in a moment
 TOKENS = ("token", "query", "key", "input_token")  # axes whose entries are tokens of a sample
-PAIRS = (("key", "query"), ("input_token", "token"))  # across and up in a picture of all pairs of tokens
+PAIRS = (("key", "query"), ("input_token", "token"), ("other_path", "path"), ("column", "row"))  # across and, from the top, up in a picture of all pairs
 LATTICE = "lattice:"  # before the name of an axis of tokens that is laid out as the picture that it comes from
 # What lies across before anything else, then up: what a measure changes along.
 ALONG = ("time", "step", "epoch", "epochs done", "depth", "layer", "layer_end", "edge", "cell", "multiple", "kept", "width", "distance", "mode")
@@ -49,6 +50,8 @@ class Axis:
         The axis that the names depend on; empty: none.
     lattice : tuple of int, or None
         Columns and rows of the picture that tokens come from.
+    what : str
+        Its long name.
     """
     name: str
     unit: str
@@ -56,6 +59,7 @@ class Axis:
     names: list[Any] = dataclasses.field(default_factory=list)
     by: str = ""
     lattice: tuple[int, int] | None = None
+    what: str = ""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -118,6 +122,10 @@ class Panel:
         A sentence about what is shown, where the title does not say it.
     logarithmic : bool or None
         Scale of the values at first; None: logarithmic if they span several decades.
+    label : str
+        Of the values on an axis; empty: the name of the variable.
+    alone : bool or None
+        Whether each picture has a scale of its own at first, or that of all places of the sliders; None: curves have, pictures have not.
     """
     key: str
     title: str
@@ -127,6 +135,8 @@ class Panel:
     up: str = ""
     what: str = ""
     logarithmic: bool | None = None
+    label: str = ""
+    alone: bool | None = None
 
     def lengths(self) -> dict[str, int]:
         """The axes of all series that have more than one entry, in their order, and the entries of the longest."""
@@ -136,6 +146,10 @@ class Panel:
                 found[axis.name] = max(len(axis), found.get(axis.name, 0))
         return {name: length for name, length in found.items() if length > 1}
 
+    def is_empty(self) -> bool:
+        """True if it has no number at all, as far as that is read in a moment."""
+        return all(np.prod(one.values.shape, dtype=float) < QUICK and not np.isfinite(one.values[(slice(None),) * len(one.axes)]).any() for one in self.series)
+
     def is_number(self) -> bool:
         """True if there is nothing to draw: a number for each series, or one for each of its seeds."""
         return not set(self.lengths()) - {"seed"}
@@ -144,7 +158,7 @@ class Panel:
 def drawn(panel: Panel) -> Panel:
     """The panel with axes to begin with, where it names none.
 
-    Pairs of tokens make a picture, tokens on a lattice are laid out as it; one model alone makes a picture of two axes, several make curves.
+    Pairs make a picture, tokens on a lattice are laid out as it; one model alone makes a picture of two axes, several make curves.
     """
     if panel.across:
         return panel

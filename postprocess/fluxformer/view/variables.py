@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,12 @@ import numpy as np
 
 from fluxformer.experiments import family_of
 from fluxformer.hdf5_file import reading
-from fluxformer.io import Array, Run, RunError, plain, unit_of
+from fluxformer.io import Array, Run, plain, unit_of
 from fluxformer.report.data import MODELS
 from fluxformer.view.panels import TOKENS, Axis, Panel, Series, Values
 
 APART = ("state", "optimiser")  # what a run that continues needs; nothing to look at
+LAST = ("model/", "timing/")  # in the menu of all variables
 FEW = 4  # measures that are shown at first of experiments that choose none
 DERIVED = ("_null", "_uniform", "_permuted", "_untrained", "_ceiling", "_by_sample", "_epsilon", "seconds")  # endings of what stands beside a measure
 # Attributes of a group that name the entries of an axis, a line each: <axis>_names, or these.
@@ -70,6 +72,7 @@ def variables(runs: Sequence[Run]) -> dict[str, Panel]:
                 else:
                     found.setdefault(key, Panel(key, title, unit, (series,)))
     order = [*called.values()]
+    found = dict(sorted(found.items(), key=lambda one: (one[0].startswith(LAST), one[0])))
     return {key: dataclasses.replace(panel, series=tuple(sorted(panel.series, key=lambda one: (order.index(one.file), _rank(one.model)))))
             for key, panel in found.items()}
 
@@ -84,13 +87,30 @@ def chosen(runs: Sequence[Run], everything: Mapping[str, Panel], first: Mapping[
     found: list[Panel] = []
     for experiment in dict.fromkeys(str(run.attributes["experiment"]) for run in runs):
         groups = tuple(f"analysis/{name}/" for name in (experiment, family_of(experiment)))
-        these = [everything[key] for name in first.get(experiment, ()) for group in groups if (key := group + name) in everything]
-        found += these or [panel for key, panel in everything.items() if key.startswith(groups) and not panel.is_number() and not key.endswith(DERIVED)][:FEW]
+        these = [everything[key] for name in first.get(experiment, ()) for group in groups if (key := group + name) in everything
+                 and not everything[key].is_empty()]
+        found += these or [panel for key, panel in everything.items() if key.startswith(groups) and not panel.is_number() and not key.endswith(DERIVED) and not panel.is_empty()][:FEW]
     return found
+
+
+class Known:
+    """What many arrays of a file share, each read once: coordinates, their units and long names, attributes of groups."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.coordinates = {name: run.coordinate(name) for name in run.coordinates}
+        self.units = {name: run.unit(name) for name in self.coordinates}
+        self.meanings = {name: str(plain(run.file[name].attrs.get("long_name", ""))) for name in self.coordinates}
+        self.described = functools.cache(run.described)
+
+    def facts(self, group: str) -> dict[str, Any]:
+        """Attributes of a group, and of the one that it is in."""
+        return {**self.described("/".join(group.split("/")[:2])), **self.described(group)}
 
 
 def _of_run(run: Run, name: str) -> list[tuple[str, str, str, Series]]:
     """Key, title, unit and series of every variable of a file."""
+    known = Known(run)
     datasets: list[h5py.Dataset] = []
 
     def visit(place: str, one: h5py.HLObject) -> None:
@@ -109,27 +129,27 @@ def _of_run(run: Run, name: str) -> list[tuple[str, str, str, Series]]:
         group = one.parent.name.strip("/")
         model = parts[2] if parts[0] == "analysis" and len(parts) == 4 else ""
         key = "/".join((*parts[:2], parts[3])) if model else "/".join(parts)
-        axes, values = _axes(run, one, group, model)
+        axes, values = _axes(known, one, group, model)
         if all(map(len, axes)):
             found.append((key, _title(one), unit_of(one), Series(name, model, axes, values)))
     for weight, by_layer in layers.items():
         if len({one.shape for one in by_layer.values()}) == 1:
-            parts_of = [_axes(run, by_layer[layer], "model", "") for layer in sorted(by_layer)]
+            parts_of = [_axes(known, by_layer[layer], "model", "") for layer in sorted(by_layer)]
             axis = Axis("layer", "", np.array(sorted(by_layer)))
             first = next(iter(by_layer.values()))
-            found.append((f"model/{weight}", _title(first), unit_of(first), Series(name, "", (axis, *parts_of[0][0]), Stack([values for _, values in parts_of]))))
+            found.append((f"model/{weight}", f"{weight} of each layer", unit_of(first), Series(name, "", (axis, *parts_of[0][0]), Stack([values for _, values in parts_of]))))
     return found
 
 
 def _title(one: h5py.Dataset) -> str:
-    """The long name, with a capital; the name of an array that has none."""
-    text = str(plain(one.attrs.get("long_name", ""))) or one.name.split("/")[-1].replace("_", " ")
+    """The long name, with a capital; its place if there is none."""
+    text = str(plain(one.attrs.get("long_name", ""))) or one.name.strip("/").removeprefix("model/").replace("_", " ")
     return text[:1].upper() + text[1:]
 
 
-def _axes(run: Run, one: h5py.Dataset, group: str, model: str) -> tuple[tuple[Axis, ...], Values]:
+def _axes(known: Known, one: h5py.Dataset, group: str, model: str) -> tuple[tuple[Axis, ...], Values]:
     array = Array(one)
-    facts = {**run.described("/".join(group.split("/")[:2])), **run.described(group)}
+    facts = known.facts(group)
     own = [name.removeprefix(f"{model}_") if model else name for name in array.dims]
     axes: list[Axis] = []
     for number, (stored, size) in enumerate(zip(array.dims, array.shape)):
@@ -138,11 +158,12 @@ def _axes(run: Run, one: h5py.Dataset, group: str, model: str) -> tuple[tuple[Ax
             name = ("row", "column", "plane")[number] if array.shape[1:] and number < 3 else f"entry{number or ''}"
             axes.append(Axis(name, "", np.arange(size)))
             continue
-        values = (run.coordinate(stored) if stored in run.coordinates else array.coordinate(number))[:size]
+        values = (known.coordinates[stored] if stored in known.coordinates else array.coordinate(number))[:size]
         if values.dtype.kind not in "iufb":
             values = np.arange(size)
-        names = _names(run, facts, name, values)
-        axes.append(Axis(name, run.unit(stored), values, names, lattice=lattice(run, facts, size) if name in TOKENS else None))
+        names = _names(known.run, facts, name, values)
+        axes.append(Axis(name, known.units.get(stored, ""), values, names, what=known.meanings.get(stored, ""),
+                         lattice=lattice(known, facts, size) if name in TOKENS else None))
     return tuple(axes), Cut(array, tuple(map(len, axes)))
 
 
@@ -166,13 +187,13 @@ def _names(run: Run, facts: dict[str, Any], axis: str, values: np.ndarray) -> li
     return []
 
 
-def lattice(run: Run, facts: dict[str, Any], tokens: int) -> tuple[int, int] | None:
+def lattice(known: Known, facts: dict[str, Any], tokens: int) -> tuple[int, int] | None:
     """Columns and rows of the picture that tokens come from; None for a line of tokens."""
-    try:
-        columns, rows = (int(run.coordinate(name).max()) + 1 for name in ("token_x", "token_y"))
-    except RunError:
+    if "token_x" in known.coordinates and "token_y" in known.coordinates:
+        columns, rows = (int(known.coordinates[name].max(initial=0)) + 1 for name in ("token_x", "token_y"))
+    else:
         columns, rows = (int(facts.get(name, 0)) for name in ("tokens_x", "tokens_y"))
         side = math.isqrt(tokens)
-        if not columns and run.settings.get("data.tokens") in ("patches", "pixels") and side * side == tokens:
+        if not columns and known.run.settings.get("data.tokens") in ("patches", "pixels") and side * side == tokens:
             columns = rows = side
     return (columns, rows) if columns > 1 and rows > 1 and columns * rows == tokens else None

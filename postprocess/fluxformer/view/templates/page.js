@@ -10,7 +10,9 @@ const INK = "#1b1f24", GRID = "#e5e7eb", NOTHING = "#c9ced6";  // the last: no n
 const MARKED = 40;      // points of a curve that get markers
 const PICTURES = 6;     // side by side at first
 const DECADES = 1.5;    // span of values from which their scale is logarithmic at first
-const LATTICE = "lattice:";
+const LATTICE = page.prefix;
+const TOKENS = new Set(page.tokens);
+const TAIL = 3;         // colours end where few numbers lie beyond, if the largest is so many times larger
 const RANGE = "range";  // place on an axis of seeds: mean of all, with the range
 
 // ---- numbers
@@ -158,7 +160,7 @@ class Panel {
     this.across = panel.across;
     this.up = panel.up;
     this.places = {};
-    this.own = !this.isPicture();
+    this.own = panel.alone === null ? !this.isPicture() : panel.alone;
     this.logarithmic = panel.logarithmic;
     this.shown = panel.series.map((_, k) => !this.isPicture() || k < PICTURES);
     this.at = [0, 0, 0];  // picture or curve, and the point in it
@@ -166,6 +168,8 @@ class Panel {
   }
 
   isPicture() { return this.up !== "" || this.across.startsWith(LATTICE); }
+  isMatrix() { return page.pairs.some(([across, up]) => across === this.across && up === this.up); }  // rows from the top
+  isPairs() { return this.isMatrix() && TOKENS.has(this.up); }
   isLattice() { return this.across.startsWith(LATTICE); }
   free() { return this.isLattice() ? [this.across.slice(LATTICE.length)] : this.up ? [this.up, this.across] : [this.across]; }
 
@@ -190,13 +194,14 @@ class Panel {
     this.plot = element("div", {class: "plot", tabindex: "0", role: "group", "aria-label": `${panel.title}: picture; the arrow keys read its numbers`});
     this.marker = element("div", {class: "marker", hidden: true});
     this.beside = element("div", {class: "beside"});
-    this.readout = element("output", {class: "readout"}, "Point at the picture, or use the arrow keys in it, to read numbers.");
+    this.readout = element("output", {class: "readout"}, "");
     this.note = element("p", {class: "left-out blank"});
     this.legend = element("div", {class: "legend"});
     const stored = panel.leftOut.length ? `Thinned out to fit into the page: ${panel.leftOut.join("; ")}.` : "";
     this.root = element("section", {class: "panel", "data-key": panel.key},
       element("h3", {}, panel.title), element("p", {class: "what"}, panel.what), this.controls, this.sliders, this.plot, this.legend, this.readout, this.beside,
-      this.note, element("p", {class: "left-out thinned"}, stored), element("p", {class: "left-out"}, `/${panel.key}`));
+      this.note, element("p", {class: "left-out thinned"}, stored), element("details", {class: "axes"}, element("summary", {}, `/${panel.key}`),
+        ...[...this.axes.values()].map(axis => element("div", {}, `${spoken(axis.name)}: ${axis.what || "number of the entry"}`))));
     this.plot.addEventListener("keydown", event => this.key(event));
     this.plot.addEventListener("mouseleave", () => { tip.hidden = true; });
     this.plot.addEventListener("blur", () => { tip.hidden = true; });
@@ -344,18 +349,20 @@ class Panel {
     if (nan) said.push(`${nan} without a number (NaN)`);
     if (infinite) said.push(`${infinite} infinite`);
     if (negative) said.push(`${negative} not above 0, for which a logarithmic scale has no place`);
-    this.note.textContent = [said.length ? `In this picture ${blank}: ${said.join(", ")}.` : "", absent.length ? `Not here: ${absent.join(", ")}.` : ""].join(" ").trim();
+    const ended = this.isPicture() && this.ended ? `Colours end at ${written(this.ended)}; 1 in 100 numbers lies beyond.` : "";
+    this.note.textContent = [ended, said.length ? `In this picture ${blank}: ${said.join(", ")}.` : "", absent.length ? `Not here: ${absent.join(", ")}.` : ""].join(" ").trim();
   }
 
-  axisLayout(axis, title) {
+  axisLayout(axis, title, room = this.plot.clientWidth - 80) {  // room: pixels along the axis
     const common = {title: {text: title, standoff: 8}, gridcolor: GRID, linecolor: "#8b95a1", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#8b95a1", exponentformat: "power"};
     if (axis && axis.names.length) {
-      const count = axis.values.length, every = Math.max(1, Math.ceil(count / (this.narrow() ? 16 : 32)));
+      const count = axis.values.length, every = Math.max(1, Math.ceil(count * 15 / room));
       const shown = axis.values.map((_, k) => k).filter(k => k % every === 0);
       Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, k).slice(0, 18) || written(axis.values[k]))});
     } else if (axis && axis.exact && axis.values.length <= 12) Object.assign(common, {tickvals: axis.values});
     return common;
   }
+  longest(axis) { return Math.max(0, ...axis.names.length ? axis.values.map((_, k) => this.nameOf(axis, k).slice(0, 18).length) : []); }
   narrow() { return this.plot.clientWidth < 480; }
   title(axis) { return spoken(axis.name) + inBrackets(axis.unit); }
   // Where an entry of a series is drawn: at its coordinate, or at its number among those with names.
@@ -387,9 +394,11 @@ class Panel {
         marker: {symbol: series.symbol, size: 7, color: series.colour}});
       this.traces.push(k);
     });
-    const name = spoken(this.panel.key.split("/").pop());
-    const xaxis = this.axisLayout(axis, this.title(axis)), yaxis = this.axisLayout(null, name + inBrackets(this.panel.unit));
-    if (this.logarithmic) Object.assign(yaxis, {type: "log", dtick: undefined});
+    const xaxis = this.axisLayout(axis, this.title(axis)), yaxis = this.axisLayout(null, this.panel.label + inBrackets(this.panel.unit));
+    if (this.logarithmic) {
+      const shown = this.drawn.flatMap(one => finite(one.values)).filter(value => value > 0), decades = shown.length ? Math.log10(Math.max(...shown) / Math.min(...shown)) : 0;
+      Object.assign(yaxis, {type: "log", dtick: decades < .5 ? undefined : decades < 2 ? "D2" : Math.ceil(decades / 6)});
+    }
     if (!this.own && this.drawn.length) {
       const {low, high, least} = this.range(), [bottom, top] = this.logarithmic ? [Math.log10(least), Math.log10(high)] : [low, high], pad = .04 * (top - bottom || 1);
       yaxis.range = [bottom - pad, top + pad];
@@ -400,7 +409,8 @@ class Panel {
   pictures() {
     const free = this.free(), lattice = this.isLattice();
     const acrossAxis = this.axes.get(free[free.length - 1]), upAxis = this.axes.get(free[0]);
-    const both = !lattice && TOKENS.has(acrossAxis.name) && TOKENS.has(upAxis.name);
+    const both = this.isMatrix() && acrossAxis.length === upAxis.length;
+    this.ended = 0;
     let low = Infinity, high = -Infinity, least = Infinity;
     if (this.own) {
       for (const one of this.drawn) for (const value of one.values) if (Number.isFinite(value)) {
@@ -419,10 +429,11 @@ class Panel {
       }
       Object.assign(colour.colorbar, {tickvals: ticks, ticktext: ticks.map(power)});
     } else if (low < 0 && high > 0) {
-      const most = Math.max(-low, high);
+      const most = this.colourEnd(Math.max(-low, high));
       [low, high] = [-most, most];
       colour.colorscale = DIVERGING;
     }
+    else high = this.colourEnd(high);
     if (!(high > low)) [low, high] = Number.isFinite(low) ? [low - .5, low + .5] : [0, 1];
     this.colours = {low, high, logarithmic, diverging: colour.colorscale === DIVERGING};
     const layout = {coloraxis: {...colour, cmin: low, cmax: high}, annotations: [], plot_bgcolor: NOTHING};
@@ -439,12 +450,12 @@ class Panel {
         const value = one.values[i * wide + j];
         return !Number.isFinite(value) ? null : logarithmic ? (value > 0 ? Math.log10(value) : null) : value;
       }));
-      const xaxis = lattice ? {visible: false} : this.axisLayout(acrossAxis, this.title(acrossAxis));
-      const yaxis = lattice ? {visible: false} : this.axisLayout(upAxis, this.title(upAxis));
-      if (lattice || both) yaxis.autorange = "reversed";
+      const xaxis = lattice ? {visible: false} : this.axisLayout(acrossAxis, this.title(acrossAxis), places[k].wide);
+      const yaxis = lattice ? {visible: false} : this.axisLayout(upAxis, this.title(upAxis), places[k].high);
+      if (lattice || this.isMatrix()) yaxis.autorange = "reversed";
       Object.assign(xaxis, {showgrid: false, automargin: false, domain: places[k].x, anchor: "y" + own});
       Object.assign(yaxis, {showgrid: false, automargin: false, domain: places[k].y, anchor: "x" + own});
-      if (acrossAxis.names.length && !lattice) xaxis.tickangle = -90;
+      if (acrossAxis.names.length && !lattice) xaxis.tickangle = this.longest(acrossAxis) > 3 ? -90 : 0;
       layout["xaxis" + own] = xaxis;
       layout["yaxis" + own] = yaxis;
       if (this.panel.series.length > 1) layout.annotations.push({text: `<b>${plain(series.label)}</b>`, showarrow: false, xref: `x${own} domain`, yref: `y${own} domain`, x: .5, y: 1, yanchor: "bottom", xanchor: "center"});
@@ -453,10 +464,22 @@ class Panel {
     return {traces, layout};
   }
 
+  // The largest size that colours tell apart: a few numbers far beyond all others would leave one colour to these.
+  colourEnd(most) {
+    const sizes = this.own ? this.drawn.flatMap(one => Array.from(one.values)) : this.panel.series.filter((_, k) => this.shown[k]).flatMap(series => {
+      const data = numbers(series.array), every = Math.ceil(data.length / 20000);
+      return Array.from({length: Math.floor(data.length / every)}, (_, k) => data[k * every]);
+    });
+    const sorted = finite(sizes).map(Math.abs).sort((a, b) => a - b), end = sorted[Math.floor(.99 * sorted.length)];
+    if (!(end > 0) || most < TAIL * end) return most;
+    this.ended = Number(end.toPrecision(2));
+    return this.ended;
+  }
+
   // Places of pictures side by side, in parts of the plot, whose margins and height are set: lattices and pairs of tokens are not distorted.
   arrange(layout, acrossAxis, upAxis, lattice, both) {
     const count = Math.max(1, this.drawn.length), width = this.plot.clientWidth;
-    const letters = axis => axis.names.length && !lattice ? Math.min(110, 14 + 6.4 * Math.max(...axis.values.map((_, k) => this.nameOf(axis, k).slice(0, 18).length))) : 22;
+    const letters = axis => lattice || this.longest(axis) < 4 ? 22 : 14 + 6.4 * this.longest(axis);
     const left = lattice ? 6 : 34 + letters(upAxis), below = lattice ? 8 : 28 + letters(acrossAxis), right = this.panel.unit ? 78 : 66, heading = this.panel.series.length > 1 ? 24 : 0, top = 30;
     const least = lattice ? 130 : 190, gap = lattice ? 14 : left + 8;
     const columns = Math.max(1, Math.min(count, Math.floor((width - left - right + gap) / (least + gap)))), rows = Math.ceil(count / columns);
@@ -470,7 +493,7 @@ class Panel {
     const across = columns * wide + gap * (columns - 1);
     return this.drawn.map((_, k) => {
       const x = (k % columns) * (wide + gap), y = Math.floor(k / columns) * step + heading;
-      return {x: [x / across, (x + wide) / across], y: [1 - (y + high) / full, 1 - y / full]};
+      return {x: [x / across, (x + wide) / across], y: [1 - (y + high) / full, 1 - y / full], wide, high};
     });
   }
 
@@ -539,7 +562,7 @@ class Panel {
     event.preventDefault();
     let [curve, i, j] = this.at;
     let [up, right] = moves[event.key];
-    const upsideDown = this.isLattice() || (this.isPicture() && TOKENS.has(this.up) && TOKENS.has(this.across));
+    const upsideDown = this.isLattice() || this.isMatrix();
     if (this.isPicture()) {
       if (upsideDown) up = -up;
       i += up;
@@ -559,7 +582,7 @@ class Panel {
   // One row of a picture of pairs of tokens, as the lattice that the tokens come from, or as their words.
   showBeside() {
     this.beside.replaceChildren();
-    if (!this.isPicture() || this.isLattice() || !TOKENS.has(this.up) || !TOKENS.has(this.across)) return;
+    if (!this.isPairs()) return;
     const [curve, i] = this.at, one = this.drawn[curve];
     if (!one || i >= one.tall) return;
     const axis = this.axes.get(this.across), upAxis = this.axes.get(this.up), own = axisOf(one.series, this.across), {lattice} = own;
@@ -582,7 +605,6 @@ class Panel {
   }
 }
 
-const TOKENS = new Set(["token", "query", "key", "input_token"]);
 const VIRIDIS = [[0, "#440154"], [.25, "#3b528b"], [.5, "#21918c"], [.75, "#5ec962"], [1, "#fde725"]];
 const WORDS = [[0, "#ffffff"], [.5, "#92c5de"], [1, "#2166ac"]];
 const finite = values => Array.from(values).filter(Number.isFinite);
