@@ -65,11 +65,11 @@ class Package(ProgramTest):
 
     def test_it_teaches_and_refuses_in_one_line(self):
         self.assertIn("plot FILE", start().stdout)
-        for command in ("plot", "report", "predict", "import", "tokens", "text", "export", "convert"):
+        for command in ("plot", "view", "report", "predict", "import", "tokens", "text", "export", "convert"):
             end = start(command, "--help")
             self.assertEqual((end.returncode, end.stderr), (0, ""))
             self.assertIn(f"fluxformer {command}", end.stdout)
-        for arguments, word in ((("plto",), "there are plot, report, predict, import, tokens, text, export, convert"), (("plot", "none.h5"), "no such file"),
+        for arguments, word in ((("plto",), "there are plot, view, report, predict, import, tokens, text, export, convert"), (("plot", "none.h5"), "no such file"),
                                 (("report", "none.h5"), "no such file"), (("predict", "none.h5"), "no such file")):
             end = start(*arguments, cwd=self.folder)
             self.assertEqual((end.returncode, len(end.stderr.splitlines())), (2, 1), end.stderr)

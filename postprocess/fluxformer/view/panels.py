@@ -16,7 +16,7 @@ TOKENS = ("token", "query", "key", "input_token")  # axes whose entries are toke
 PAIRS = (("key", "query"), ("input_token", "token"), ("other_path", "path"), ("column", "row"))  # across and, from the top, up in a picture of all pairs
 LATTICE = "lattice:"  # before the name of an axis of tokens that is laid out as the picture that it comes from
 # What lies across before anything else, then up: what a measure changes along.
-ALONG = ("time", "step", "epoch", "epochs done", "depth", "layer", "layer_end", "edge", "cell", "multiple", "kept", "width", "distance", "mode")
+ALONG = ("time", "step", "epoch", "epochs done", "depth", "layer", "layer_end", "edge", "cell", "multiple", "kept", "width", "distance", "mode", "token")
 LOOKS = ((ACCENT, "solid", "circle"), ("#2563eb", "dash", "triangle-up"), ("#0f9d78", "dot", "diamond"), ("#9333ea", "solid", "square"),
          ("#b45309", "dashdot", "x"), ("#475569", "dash", "triangle-down"), ("#c2338f", "dot", "cross"), ("#0891b2", "solid", "pentagon"))
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot", "": "solid"}  # of matplotlib, by their names in plotly.js

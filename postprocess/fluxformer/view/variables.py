@@ -20,6 +20,8 @@ from fluxformer.view.panels import TOKENS, Axis, Panel, Series, Values
 
 APART = ("state", "optimiser")  # what a run that continues needs; nothing to look at
 LAST = ("model/", "timing/")  # in the menu of all variables
+MANY = 64  # samples whose words are told in hover texts
+LONG = 4096  # words of a vocabulary, at most, that are told
 FEW = 4  # measures that are shown at first of experiments that choose none
 DERIVED = ("_null", "_uniform", "_permuted", "_untrained", "_ceiling", "_by_sample", "_epsilon", "seconds")  # endings of what stands beside a measure
 # Attributes of a group that name the entries of an axis, a line each: <axis>_names, or these.
@@ -103,6 +105,14 @@ class Known:
         self.meanings = {name: str(plain(run.file[name].attrs.get("long_name", ""))) for name in self.coordinates}
         self.described = functools.cache(run.described)
 
+    @functools.cached_property
+    def lines(self) -> list[list[str]]:
+        """The words of each sample, of files that hold them for a few samples; else empty."""
+        if not {"ids", "words"} <= {*self.coordinates} or self.coordinates["ids"].ndim != 2 or len(self.coordinates["ids"]) > MANY:
+            return []
+        words = [str(plain(word)) for word in self.coordinates["words"]]
+        return [[words[number] if 0 <= number < len(words) else "" for number in line] for line in self.coordinates["ids"]]
+
     def facts(self, group: str) -> dict[str, Any]:
         """Attributes of a group, and of the one that it is in."""
         return {**self.described("/".join(group.split("/")[:2])), **self.described(group)}
@@ -161,6 +171,9 @@ def _axes(known: Known, one: h5py.Dataset, group: str, model: str) -> tuple[tupl
         values = (known.coordinates[stored] if stored in known.coordinates else array.coordinate(number))[:size]
         if values.dtype.kind not in "iufb":
             values = np.arange(size)
+        if name == "token" and "sample" in own and known.lines:
+            axes.append(Axis(name, "", values, known.lines, by="sample", what=known.meanings.get(stored, "")))
+            continue
         names = _names(known.run, facts, name, values)
         axes.append(Axis(name, known.units.get(stored, ""), values, names, what=known.meanings.get(stored, ""),
                          lattice=lattice(known, facts, size) if name in TOKENS else None))
@@ -180,9 +193,7 @@ def _names(run: Run, facts: dict[str, Any], axis: str, values: np.ndarray) -> li
         return [words[k] if k < len(words) else "" for k in range(len(values))]
     if values.dtype.kind == "f" and not np.isfinite(values).all():  # a width without end has no place on an axis of numbers
         return [f"{value:g}".replace("inf", "∞") for value in values]
-    if axis == "word" and "words" in run.file and len(run.file["words"]) == len(values):
-        return [str(plain(word)) for word in run.file["words"][...]]
-    if axis == "word" and len(vocabulary := run.vocabulary) == len(values):
+    if axis == "word" and len(values) <= LONG and len(vocabulary := run.vocabulary) == len(values):
         return vocabulary
     return []
 

@@ -173,16 +173,16 @@ class Panel {
   isLattice() { return this.across.startsWith(LATTICE); }
   free() { return this.isLattice() ? [this.across.slice(LATTICE.length)] : this.up ? [this.up, this.across] : [this.across]; }
 
-  nameOf(axis, k) {  // what the k-th of all coordinates is called
+  nameOf(axis, k, places = this.places) {  // what the k-th of all coordinates is called
     let names = axis.names;
     if (axis.by && names.length) {
       const by = this.axes.get(axis.by);
-      names = names[by.values.length > 1 ? by.values.indexOf(this.places[axis.by]) : 0] || [];
+      names = names[by.values.length > 1 ? by.values.indexOf(places[axis.by]) : 0] || [];
     }
     return names[k] || "";
   }
-  entryText(axis, value) {
-    const name = this.nameOf(axis, axis.values.indexOf(value));
+  entryText(axis, value, places = this.places) {
+    const name = this.nameOf(axis, axis.values.indexOf(value), places);
     if (name) return TOKENS.has(axis.name) ? `${written(value)} “${name}”` : name;
     return written(value) + inUnit(axis.unit);
   }
@@ -313,7 +313,26 @@ class Panel {
 
   // ---- drawing
 
+  // One drawing after the other: what is asked for meanwhile is drawn once, at the end.
   draw() {
+    this.root.dataset.state = "drawing";
+    if (this.busy) { this.stale = true; return; }
+    this.busy = true;
+    this.drawNow().then(() => {
+      this.busy = false;
+      if (this.gone) Plotly.purge(this.plot);
+      else if (this.stale) { this.stale = false; this.draw(); }
+      else this.root.dataset.state = "drawn";
+    });
+  }
+
+  remove() {
+    this.gone = true;
+    this.root.remove();
+    if (!this.busy) Plotly.purge(this.plot);
+  }
+
+  async drawNow() {
     for (const axis of this.axes.values()) if (axis.by && axis.tell) axis.tell();
     const free = this.free();
     this.drawn = [];
@@ -328,7 +347,7 @@ class Panel {
     Object.assign(layout, {font: {family: getComputedStyle(document.body).fontFamily, size: 12, color: INK}, hovermode: "closest", showlegend: false, dragmode: "zoom",
       paper_bgcolor: "#fff", uirevision: this.across + "|" + this.up, width: this.plot.clientWidth});
     const first = !this.plot.classList.contains("js-plotly-plot");
-    Plotly.react(this.plot, traces, layout, {displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"]});
+    await Plotly.react(this.plot, traces, layout, {displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"]});
     if (first) {
       this.plot.on("plotly_hover", event => this.hover(event));
       this.plot.on("plotly_relayout", () => { this.marker.hidden = true; });
@@ -355,7 +374,7 @@ class Panel {
 
   axisLayout(axis, title, room = this.plot.clientWidth - 80) {  // room: pixels along the axis
     const common = {title: {text: title, standoff: 8}, gridcolor: GRID, linecolor: "#8b95a1", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#8b95a1", exponentformat: "power"};
-    if (axis && axis.names.length) {
+    if (axis && this.byNumber(axis)) {
       const count = axis.values.length, every = Math.max(1, Math.ceil(count * 15 / room));
       const shown = axis.values.map((_, k) => k).filter(k => k % every === 0);
       Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, k).slice(0, 18) || written(axis.values[k]))});
@@ -365,10 +384,15 @@ class Panel {
   longest(axis) { return Math.max(0, ...axis.names.length ? axis.values.map((_, k) => this.nameOf(axis, k).slice(0, 18).length) : []); }
   narrow() { return this.plot.clientWidth < 480; }
   title(axis) { return spoken(axis.name) + inBrackets(axis.unit); }
-  // Where an entry of a series is drawn: at its coordinate, or at its number among those with names.
+  // Entries with names, and numbers of things that lie anywhere (samples 5, 8, 730), are drawn one beside the other.
+  byNumber(axis) {
+    const {values} = axis;
+    return axis.names.length > 0 || (axis.exact && (this.isPicture() || ["sample", "example"].includes(axis.name)) && values.some((value, k) => k && value - values[k - 1] !== values[1] - values[0]));
+  }
+  // Where an entry of a series is drawn: at its coordinate, or at its number among the others.
   spots(axis, series) {
     const own = axisOf(series, axis.name), values = Array.from(coordinates(own));
-    return axis.names.length ? values.map(value => axis.values.indexOf(value)) : values;
+    return this.byNumber(axis) ? values.map(value => axis.values.indexOf(value)) : values;
   }
   range() {
     const all = this.panel.series.filter((_, k) => this.shown[k]).map(extent);
@@ -377,7 +401,7 @@ class Panel {
 
   curves() {
     const axis = this.axes.get(this.across), traces = [];
-    const ends = axis.names.length ? [0, axis.values.length - 1] : [Math.min(...finite(axis.values)), Math.max(...finite(axis.values))];
+    const ends = this.byNumber(axis) ? [0, axis.values.length - 1] : [Math.min(...finite(axis.values)), Math.max(...finite(axis.values))];
     this.traces = [];
     this.drawn.forEach((one, k) => {
       const {series} = one, everywhere = !axisOf(series, this.across);
@@ -507,9 +531,11 @@ class Panel {
 
   describe(one, i, j) {
     const {series} = one, parts = this.panel.series.length > 1 ? [series.label] : [];
+    const here = {...this.places};
+    [[this.up, i], [this.across, j]].forEach(([name, k]) => { if (axisOf(series, name)) here[name] = coordinates(axisOf(series, name))[k]; });
     const at = (name, k) => {
       const own = axisOf(series, name), axis = this.axes.get(name);
-      if (own) parts.push(`${spoken(name)} ${this.entryText(axis, coordinates(own)[k])}`);
+      if (own) parts.push(`${spoken(name)} ${this.entryText(axis, coordinates(own)[k], here)}`);
     };
     for (const axis of series.axes) {
       if (this.free().includes(axis.name) || axis.length === 1) continue;
@@ -645,8 +671,7 @@ function offer() {
 }
 function choose() {
   const old = panels.findIndex(one => one.root.parentNode === picked);
-  if (old >= 0) { Plotly.purge(panels[old].plot); panels.splice(old, 1); }
-  picked.replaceChildren();
+  if (old >= 0) panels.splice(old, 1)[0].remove();
   if (pick.value !== "") show(choice[Number(pick.value)].panel, picked);
 }
 filter.addEventListener("input", () => { offer(); choose(); });
