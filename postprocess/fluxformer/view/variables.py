@@ -65,7 +65,8 @@ def variables(runs: Sequence[Run]) -> dict[str, Panel]:
     RunError
         If a file cannot be read.
     """
-    called, found = names_of(runs), {}
+    called = names_of(runs)
+    found: dict[str, Panel] = {}
     for run in runs:
         with reading(run.path):
             for key, title, unit, series in _of_run(run, called[run.path]):
