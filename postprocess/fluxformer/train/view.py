@@ -50,7 +50,8 @@ def _of_steps(trainings: Mapping[str, Training], name: str, what: str, light: bo
         if values is None or not np.isfinite(values).any():
             continue
         scatters = light and training.window > 1
-        found.append(Series(file, "", (Axis(DONE, "", training.done),), values, what, Look(colour, light=scatters)))
+        if not scatters or len(trainings) == 1:  # of several files the steps hide each other
+            found.append(Series(file, "", (Axis(DONE, "", training.done),), values, what, Look(colour, light=scatters)))
         if scatters:
             place, smooth = training.smoothed(values)
             found.append(Series(file, "", (Axis(DONE, "", place),), smooth, f"mean of {training.window} steps", Look(colour)))
@@ -74,26 +75,26 @@ def _of_epochs(trainings: Mapping[str, Training], measure: str) -> list[Series]:
 def _baselines(trainings: Mapping[str, Training]) -> list[Series]:
     """What simpler models reach, as lines across; the same of several files once."""
     found: dict[str, Series] = {}
-    for file, training in trainings.items():
+    for training in trainings.values():
         known = {"naive Bayes": training.facts.get("baseline_accuracy"), "most frequent word": training.facts.get("unigram_accuracy"),
                  "most frequent word after the one before": training.facts.get("bigram_accuracy")}
         if (counted := training.steps("ngram_accuracy")) is not None:
             known["best n-gram"] = float(np.nanmax(counted))
         for name, value in known.items():
             if isinstance(value, float) and np.isfinite(value):
-                found.setdefault(f"{name}, {value:.6g}", Series(file, "", (), np.asarray(value), f"{name}: {value:.3g}", Look(SOFT, "dot")))
+                found.setdefault(f"{name}, {value:.6g}", Series("", "", (), np.asarray(value), f"{name}: {value:.3g}", Look(SOFT, "dot")))
     return list(found.values())
 
 
 def _counted(trainings: Mapping[str, Training]) -> list[Series]:
     """The best of each smoothing of n-grams, which only count words, as lines across."""
     found: dict[str, Series] = {}
-    for file, training in trainings.items():
+    for training in trainings.values():
         for name, dash in zip(COUNTED, ("dot", "dashdot")):
             values = training.steps(name.lower().replace("-", "_") + "_perplexity")
             if values is not None and np.isfinite(values).any():
                 best = int(np.nanargmin(values))
-                found.setdefault(f"{name} {values[best]:.6g}", Series(file, "", (), np.asarray(values[best]), f"{name} {best + 1}-gram: {values[best]:.4g}", Look(SOFT, dash)))
+                found.setdefault(f"{name} {values[best]:.6g}", Series("", "", (), np.asarray(values[best]), f"{name} {best + 1}-gram: {values[best]:.4g}", Look(SOFT, dash)))
     return list(found.values())
 
 

@@ -86,11 +86,11 @@ class Series:
     Attributes
     ----------
     file : str
-        Its name on the page.
+        Its name on the page; empty for what is the same for all files.
     model : str
         Empty where the file has no models.
     axes : tuple of Axis
-        Those of `values`, in their order. None: a number that is the same everywhere, drawn as a line across.
+        Those of `values`, in their order; empty: a number that is the same everywhere, drawn as a line across.
     label : str
         In legends, if it is not to be made of model and file.
     """
@@ -196,14 +196,14 @@ def name_of(model: str) -> str:
 
 def finished(panel: Panel) -> Panel:
     """The panel with a label and a look for every series: the look of its model, unless several files are compared."""
-    files, models = ({getattr(one, part) for one in panel.series} for part in ("file", "model"))
+    files, models = ({getattr(one, part) for one in panel.series} - {""} for part in ("file", "model"))
     found: list[Series] = []
     for place, one in enumerate(panel.series):
         label = one.label or (name_of(one.model) if one.model else "")
         if len(files) > 1 or not label:
             label = ": ".join(filter(None, (one.file, label)))
         look = one.look
-        if look is None and one.model in MODELS and (len(files) == 1 or len(models) == len(panel.series)):
+        if look is None and one.model in MODELS and (len(files) < 2 or len(models) == len(panel.series)):
             style = MODELS[one.model]
             look = Look(style.colour, DASHES[style.line], SYMBOLS[style.marker])
         found.append(dataclasses.replace(one, label=label, look=look or Look(*LOOKS[place % len(LOOKS)])))

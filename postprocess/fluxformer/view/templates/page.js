@@ -126,7 +126,7 @@ const SHAPES = {circle: "M15 4a4 4 0 1 0 .01 0", square: "M11 4h8v8h-8z", diamon
 const DASHED = {solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 3", longdashdot: "11 3 2 3"};
 function swatch(series) {
   const text = `<svg width="30" height="16" aria-hidden="true"><path d="M0 8h30" stroke="${series.colour}" stroke-width="2.5" stroke-dasharray="${DASHED[series.dash]}"
-    opacity="${series.light ? .45 : 1}"/><path d="${SHAPES[series.symbol]}" fill="${series.colour}" stroke="${series.colour}" opacity="${series.light ? 0 : 1}"/></svg>`;
+    opacity="${series.light ? .45 : 1}"/><path d="${SHAPES[series.symbol]}" fill="${series.colour}" stroke="${series.colour}" opacity="${series.light || !series.axes.length ? 0 : 1}"/></svg>`;
   return document.createRange().createContextualFragment(text);
 }
 
@@ -447,7 +447,7 @@ class Panel {
     if (logarithmic) {
       [low, high] = [Math.log10(least), Math.log10(high)];
       const span = high - low, ticks = [];
-      for (let decade = Math.floor(low); decade <= Math.ceil(high); decade++) for (const part of span < 1.5 ? [1, 2, 5] : [1]) {
+      for (let decade = Math.floor(low); decade <= Math.ceil(high); decade++) for (const part of span < .7 ? [1, 1.2, 1.5, 2, 3, 4, 5, 6, 8] : span < 3 ? [1, 2, 5] : [1]) {
         const tick = decade + Math.log10(part);
         if (tick >= low - 1e-9 && tick <= high + 1e-9 && (span < 8 || decade % 2 === 0)) ticks.push(tick);
       }
@@ -482,7 +482,7 @@ class Panel {
       if (acrossAxis.names.length && !lattice) xaxis.tickangle = this.longest(acrossAxis) > 3 ? -90 : 0;
       layout["xaxis" + own] = xaxis;
       layout["yaxis" + own] = yaxis;
-      if (this.panel.series.length > 1) layout.annotations.push({text: `<b>${plain(series.label)}</b>`, showarrow: false, xref: `x${own} domain`, yref: `y${own} domain`, x: .5, y: 1, yanchor: "bottom", xanchor: "center"});
+      if (this.panel.series.length > 1) layout.annotations.push({text: `<b>${this.wrapped ? plain(series.label).replace(/^(.*)(, |: )/, "$1$2<br>") : plain(series.label)}</b>`, showarrow: false, xref: `x${own} domain`, yref: `y${own} domain`, x: .5, y: 1, yanchor: "bottom", xanchor: "center"});
       return {type: "heatmap", x: one.x, y: one.y, z, coloraxis: "coloraxis", hoverinfo: "none", xaxis: "x" + own, yaxis: "y" + own, hoverongaps: true};
     });
     return {traces, layout};
@@ -504,10 +504,12 @@ class Panel {
   arrange(layout, acrossAxis, upAxis, lattice, both) {
     const count = Math.max(1, this.drawn.length), width = this.plot.clientWidth;
     const letters = axis => lattice || this.longest(axis) < 4 ? 22 : 14 + 6.4 * this.longest(axis);
-    const left = lattice ? 6 : 34 + letters(upAxis), below = lattice ? 8 : 28 + letters(acrossAxis), right = this.panel.unit ? 78 : 66, heading = this.panel.series.length > 1 ? 24 : 0, top = 30;
+    const left = lattice ? 6 : 34 + letters(upAxis), below = lattice ? 8 : 28 + letters(acrossAxis), right = this.panel.unit ? 78 : 66, top = 30;
     const least = lattice ? 130 : 190, gap = lattice ? 14 : left + 8;
     const columns = Math.max(1, Math.min(count, Math.floor((width - left - right + gap) / (least + gap)))), rows = Math.ceil(count / columns);
     const inner = (width - left - right - gap * (columns - 1)) / columns;
+    this.wrapped = this.drawn.some(one => one.series.label.length * 7.2 > inner);
+    const heading = this.panel.series.length > 1 ? (this.wrapped ? 40 : 24) : 0;
     const first = this.drawn[0], own = first && axisOf(first.series, acrossAxis.name);
     const aspect = lattice && own ? own.lattice[1] / own.lattice[0] : both ? upAxis.length / acrossAxis.length : 0;
     const high = aspect ? Math.min(inner * aspect, lattice ? 300 : 430) : this.narrow() ? 210 : 260, wide = aspect ? high / aspect : inner;
