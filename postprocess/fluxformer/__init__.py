@@ -4,7 +4,7 @@
     data = fluxformer.open("out/evolve.h5")              # an xarray Dataset: data["field/u"], data["history/norm"], coordinates
     data = fluxformer.open("out/evolve.h5", "history")   # one group of it: data["norm"]
 
-    python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import, tokens, text, export (--help)
+    python3 -m fluxformer plot out/evolve.h5             # commands: plot, view, report, predict, import, tokens, text, export (--help)
 """
 
 from __future__ import annotations

@@ -187,7 +187,8 @@ class Pages(FolderTest):
                                                                                    "perturbation", "ablation", "spectrum_of_states", "evolve")}
         writers |= {"refinement": lambda path: comparison_sample.write_refinement(path, {"transformer": 0.05}),
                     "spectrum": hessian_sample.write_spectrum, "blocks": hessian_sample.write_blocks, "of_sizes": hessian_sample.write_scaling,
-                    "theory": paths_sample.write_theory, "sample": paths_sample.write_sample, "prune": paths_sample.write_prune, "pruning": paths_sample.write_pruning,
+                    "theory": paths_sample.write_theory, "sample": paths_sample.write_sample, "prune": paths_sample.write_prune,
+                    "pruning": paths_sample.write_pruning,
                     "identifiability": write_identifiability, "scaling": lambda path: scaling_sample.write_scaling(path, 1, [0.1, 0.2])}
         for name, write in writers.items():
             write(self.path(f"{name}.h5"))
@@ -317,7 +318,8 @@ class Browser(ProgramTest):
             with self.subTest(width=width):
                 self.open(width)
                 panel = self.panel("attention/weights")
-                self.assertEqual([self.slide(panel, "layer", Keys.END), self.slide(panel, "sample", Keys.END), self.slide(panel, "head", Keys.ARROW_RIGHT)], ["1", "1", "1"])
+                for axis, key in (("layer", Keys.END), ("sample", Keys.END), ("head", Keys.ARROW_RIGHT)):
+                    self.assertEqual(self.slide(panel, axis, key), "1")
                 for query, key in ((1, 4), (5, 0)):
                     *places, value = self.point(panel, key, query)
                     self.assertEqual(places, ["layer 1", "sample 1", "head 1", f"query {query}", f"key {key}"][-len(places):])

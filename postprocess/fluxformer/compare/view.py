@@ -15,7 +15,8 @@ FIRST = {
     "spectrum_of_states": ("singular_value", "effective_rank"),
 }
 SCORES = ("centred", "kl")
-NULLS = (("", ""), ("_uniform", "null: uniform rows"), ("_permuted", "null: keys permuted"), ("_untrained", "null: untrained"), ("_ceiling", "two Transformers"))
+NULLS = (("", ""), ("_uniform", "null: uniform rows"), ("_permuted", "null: keys permuted"), ("_untrained", "null: untrained"),
+         ("_ceiling", "two Transformers"))
 
 
 def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:

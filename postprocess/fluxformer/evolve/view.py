@@ -22,7 +22,8 @@ def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]
     if "field/u" in everything:
         field = everything["field/u"]
         found += _sizes(field)
-        found.append(dataclasses.replace(field, title="Hidden state of one token and channel", across="time", up="depth" if field.lengths().get("depth") else ""))
+        found.append(dataclasses.replace(field, title="Hidden state of one token and channel", across="time",
+                                         up="depth" if field.lengths().get("depth") else ""))
         found.append(field)
     for key in ("attention/weights", "analysis/evolve/attention_entropy", "analysis/evolve/arrival_time", "prediction/class_logits"):
         found += [everything[key]] if key in everything else []

@@ -9,7 +9,8 @@ from fluxformer.io import Run
 from fluxformer.view.panels import Panel, together
 
 MAPS = (("raw weights", "map_raw"), ("effective weights", "map_effective"), ("others with the same output", "map_alternative"))
-FOUND = (("the state itself", "rate_identity_cosine"), ("a linear map", "rate_linear_cosine"), ("a map with a hidden layer", "rate_mlp_cosine"), ("control, shuffled", "rate_shuffled"))
+FOUND = (("the state itself", "rate_identity_cosine"), ("a linear map", "rate_linear_cosine"), ("a map with a hidden layer", "rate_mlp_cosine"),
+         ("control, shuffled", "rate_shuffled"))
 FREE = (("linear", "nullity_linear"), ("sums of rows kept", "nullity_simplex"), ("by another query", "nullity_reachable"))
 WORDS = "Point at a row, or move to it by the arrow keys: it is laid out below as words, or as the picture, that its tokens come from."
 

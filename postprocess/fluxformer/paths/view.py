@@ -9,7 +9,8 @@ from fluxformer.io import Run
 from fluxformer.view.panels import Panel
 from fluxformer.view.variables import chosen
 
-FIRST = dict.fromkeys(("paths_theory", "paths_sample", "paths_prune"), ("accuracy", "order", "bias_error", "variance_error", "head_score", "ablated_accuracy", "good_weight"))
+FIRST = dict.fromkeys(("paths_theory", "paths_sample", "paths_prune"),
+                      ("accuracy", "order", "bias_error", "variance_error", "head_score", "ablated_accuracy", "good_weight"))
 ACROSS = {**dict.fromkeys(("accuracy", "bias_error", "variance_error", "good_weight", "head_score"), "width"), "ablated_accuracy": "removed"}
 
 

@@ -13,7 +13,8 @@ from fluxformer.view.panels import Axis, Look, Panel, Series
 from fluxformer.view.variables import names_of
 
 DONE = "epochs done"
-SPLITS = (("train", "training, mean of the epoch", ACCENT, "solid", "square"), ("validation", "validation", BLUE, "dash", "diamond"), ("test", "test", INK, "solid", "circle"))
+SPLITS = (("train", "training, mean of the epoch", ACCENT, "solid", "square"), ("validation", "validation", BLUE, "dash", "diamond"),
+          ("test", "test", INK, "solid", "circle"))
 COUNTED = ("Kneser-Ney", "Witten-Bell")
 
 
@@ -94,7 +95,8 @@ def _counted(trainings: Mapping[str, Training]) -> list[Series]:
             values = training.steps(name.lower().replace("-", "_") + "_perplexity")
             if values is not None and np.isfinite(values).any():
                 best = int(np.nanargmin(values))
-                found.setdefault(f"{name} {values[best]:.6g}", Series("", "", (), np.asarray(values[best]), f"{name} {best + 1}-gram: {values[best]:.4g}", Look(SOFT, dash)))
+                label = f"{name} {best + 1}-gram: {values[best]:.4g}"
+                found.setdefault(label, Series("", "", (), np.asarray(values[best]), label, Look(SOFT, dash)))
     return list(found.values())
 
 

@@ -41,7 +41,8 @@ def write(path: str, runs: Sequence[Run], first: Sequence[Panel], others: Sequen
     called = names_of(runs)
     page = _TEMPLATES.get_template("page.html").render(
         title=" · ".join(dict.fromkeys(called.values())), experiments=", ".join(dict.fromkeys(str(run.attributes["experiment"]) for run in runs)),
-        origins=[run.origin for run in runs], plotly=Markup(get_plotlyjs()), contents=Markup(_in_script({"panels": described, "first": len(first), "pairs": PAIRS, "tokens": TOKENS, "prefix": LATTICE})),
+        origins=[run.origin for run in runs], plotly=Markup(get_plotlyjs()),
+        contents=Markup(_in_script({"panels": described, "first": len(first), "pairs": PAIRS, "tokens": TOKENS, "prefix": LATTICE})),
         blocks=store.blocks, numbers=[_row(finished(panel)) for panel in others if panel.is_number()],
         files=[(called[run.path], _facts(run), sorted(run.settings.items())) for run in runs])
     with open(path, "w", encoding="utf-8") as stream:
@@ -64,7 +65,8 @@ def _described(panel: Panel, store: Store) -> dict[str, Any]:
             left_out.setdefault(text, []).append(one.label)
     notes = [text + (f" ({', '.join(labels)})" if len(labels) < len(panel.series) else "") for text, labels in left_out.items()]
     return {"key": panel.key, "title": panel.title, "unit": panel.unit, "what": panel.what, "across": panel.across, "up": panel.up,
-            "logarithmic": panel.logarithmic, "label": panel.label or panel.key.split("/")[-1].replace("_", " "), "alone": panel.alone, "series": series, "leftOut": notes}
+            "logarithmic": panel.logarithmic,
+            "label": panel.label or panel.key.split("/")[-1].replace("_", " "), "alone": panel.alone, "series": series, "leftOut": notes}
 
 
 def _axis(axis: Axis, store: Store) -> dict[str, Any]:

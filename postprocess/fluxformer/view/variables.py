@@ -92,7 +92,8 @@ def chosen(runs: Sequence[Run], everything: Mapping[str, Panel], first: Mapping[
         groups = tuple(f"analysis/{name}/" for name in (experiment, family_of(experiment)))
         these = [everything[key] for name in first.get(experiment, ()) for group in groups if (key := group + name) in everything
                  and not everything[key].is_empty()]
-        found += these or [panel for key, panel in everything.items() if key.startswith(groups) and not panel.is_number() and not key.endswith(DERIVED) and not panel.is_empty()][:FEW]
+        found += these or [panel for key, panel in everything.items()
+                           if key.startswith(groups) and not panel.is_number() and not key.endswith(DERIVED) and not panel.is_empty()][:FEW]
     return found
 
 
@@ -148,7 +149,8 @@ def _of_run(run: Run, name: str) -> list[tuple[str, str, str, Series]]:
             parts_of = [_axes(known, by_layer[layer], "model", "") for layer in sorted(by_layer)]
             axis = Axis("layer", "", np.array(sorted(by_layer)))
             first = next(iter(by_layer.values()))
-            found.append((f"model/{weight}", f"{weight} of each layer", unit_of(first), Series(name, "", (axis, *parts_of[0][0]), Stack([values for _, values in parts_of]))))
+            series = Series(name, "", (axis, *parts_of[0][0]), Stack([values for _, values in parts_of]))
+            found.append((f"model/{weight}", f"{weight} of each layer", unit_of(first), series))
     return found
 
 
