@@ -8,7 +8,7 @@
     fluxformer.experiments(), fluxformer.keys("evolve")  # what there is to run, and to set
     fluxformer.sweep(...)                                # runs over values of keys, and continues where it stopped
 
-    python3 -m fluxformer plot out/evolve.h5             # commands: plot, report, predict, import, tokens, text, export (--help)
+    fluxformer plot out/evolve.h5                        # commands: plot, view, report, predict, import, tokens, text, export, convert (--help)
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ import sys
 import types
 
 PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
-            "xarray": "python3-xarray", "jinja2": "python3-jinja2", "h5netcdf": "python3-h5netcdf", "IPython": "python3-ipython", "torch": "python3-torch"}
+            "xarray": "python3-xarray", "jinja2": "python3-jinja2", "plotly": "python3-plotly", "h5netcdf": "python3-h5netcdf",
+            "IPython": "python3-ipython", "torch": "python3-torch"}
 
 
 def missing(name: str) -> str:

@@ -27,7 +27,8 @@ SPACK = {"g++": "gcc", "cmake": "cmake", "ninja-build": "ninja", "pkg-config": "
          "libgmock-dev": "googletest", "libbenchmark-dev": "benchmark"}
 # Of group test, what is no library of the tests that are compiled.
 TOOLS = {"python3-h5netcdf", "mypy", "python3-venv", "python3-pip", "python3-setuptools", "python3-wheel", "clang-format", "clang-tidy-16",
-         "shellcheck", "mandoc", "doxygen", "slurmctld", "slurmd", "slurm-client", "munge"}
+         "shellcheck", "mandoc", "doxygen", "chromium", "chromium-driver", "python3-selenium", "python3-nbclient", "python3-ipykernel",
+         "slurmctld", "slurmd", "slurm-client", "munge"}
 # Spack's recipes name the virtual package where there is one; CMakePackage brings the generator, the class of a compiler is c and cxx.
 RECIPE_NAMES = {"pkgconf": "pkgconfig", "zlib": "zlib-api"}
 RECIPE_LACKS = {"ninja"}

@@ -149,7 +149,7 @@ def _loss(axes: Axes, trainings: list[Training]) -> None:
             if alone:
                 _of_epochs(axes, training, split, "loss", own, style, marker, label)
         if not alone:
-            _of_epochs(axes, training, _measured(training), "loss", colour, "--", "o", None)
+            _of_epochs(axes, training, measured(training), "loss", colour, "--", "o", None)
     counted = {found for training in trainings for found in _perplexities(training)}
     for perplexity, name, line in sorted(counted):
         axes.axhline(np.log(perplexity), color=SOFT, ls=line, lw=1.6, label=f"{name}: perplexity {perplexity:.4g}")
@@ -181,7 +181,7 @@ def _best_count(values: np.ndarray, best: Callable[[np.ndarray], float]) -> tupl
     return best(values), 1 + list(values).index(best(values))
 
 
-def _measured(training: Training) -> str:
+def measured(training: Training) -> str:
     """The split by which files are compared."""
     return next((split for split in ("test", "validation") if training.epochs(f"{split}_accuracy") is not None), "train")
 
@@ -193,7 +193,7 @@ def _accuracy(axes: Axes, trainings: list[Training]) -> None:
             for split, label, own, style, marker in SPLITS:
                 drawn |= _of_epochs(axes, training, split, "accuracy", own, style, marker, label, 100)
         else:
-            split = _measured(training)
+            split = measured(training)
             values = training.epochs(f"{split}_accuracy")
             label = f"{training.name}: {split}" + (f", {100 * values[-1]:.1f} %" if values is not None else "")
             drawn |= _of_epochs(axes, training, split, "accuracy", colour, "--", "o", label, 100)
@@ -227,7 +227,7 @@ def _gradients(axes: Axes, trainings: list[Training]) -> None:
 
 
 def _result(training: Training) -> str:
-    split = _measured(training)
+    split = measured(training)
     accuracy = training.epochs(f"{split}_accuracy")
     if accuracy is None:
         return f"{training.end:.2f} epochs done"
@@ -238,7 +238,7 @@ def _result(training: Training) -> str:
 
 def _of_next_words(training: Training) -> str:
     """Perplexity and bits per byte, as far as known; empty for what guesses no next words."""
-    split = _measured(training)
+    split = measured(training)
     perplexity, bits = training.epochs(f"{split}_perplexity"), training.epochs(f"{split}_bits_per_byte")
     if training.steps("ngram_accuracy") is None or perplexity is None:
         return ""
@@ -247,9 +247,9 @@ def _of_next_words(training: Training) -> str:
 
 def _best(trainings: list[Training]) -> str:
     """The training with the best last accuracy, in words; empty where they cannot be compared."""
-    splits = {_measured(training) for training in trainings}
+    splits = {measured(training) for training in trainings}
     last = {training: values[-1] for training in trainings
-            if (values := training.epochs(f"{_measured(training)}_accuracy")) is not None}
+            if (values := training.epochs(f"{measured(training)}_accuracy")) is not None}
     if len(splits) > 1 or len(last) < len(trainings):
         return ""
     best = max(last, key=lambda training: last[training])

@@ -66,6 +66,7 @@ class Fluxformer(CMakePackage):
         depends_on("py-scipy", type="run")
         depends_on("py-xarray", type="run")
         depends_on("py-jinja2", type="run")
+        depends_on("py-plotly", type="run")
 
     def cmake_args(self):
         arguments = [
