@@ -147,13 +147,26 @@ class Interrupt(HeldBackTest):
             print("status:", data.attrs["status"])
         """)
 
-    def held(self, ranks):
-        hold = self.hold("rename", "out.checkpoint.h5", 3)
+    OF_SWEEP = textwrap.dedent("""
+        import os, sys, fluxformer
+        settings = {"evolve.method": "ssp", "evolve.cfl": 0.25, "evolve.time": 64, "inflow.every": 0.75, "checkpoint.every": 4, "output.every": 8}
+        over, hold = {"run.seed": [1, 2, 3]}, dict(one.split("=", 1) for one in sys.argv[2:])
+        how = {"folder": "sweep", "settings": settings, "at_once": 2, "progress": False}
+        try:
+            fluxformer.sweep("evolve", "small.ini", over, **how, variables=hold)
+        except KeyboardInterrupt:
+            print("stopped:", sorted(name for name in os.listdir("sweep") if name.endswith(".checkpoint.h5")))
+            for file in fluxformer.sweep("evolve", "small.ini", over, **how).values():
+                print("status:", fluxformer.open(file).attrs["status"])
+        """)
+
+    def held(self, ranks, script=SCRIPT, name="out.checkpoint.h5", runs=1):
+        hold = self.hold("rename", name, 3)
         words = [f"{name}={value}" for name, value in hold.environment.items()]
-        process = subprocess.Popen([sys.executable, "-c", self.SCRIPT, str(ranks), *words], cwd=self.folder, text=True, start_new_session=True,
+        process = subprocess.Popen([sys.executable, "-c", script, str(ranks), *words], cwd=self.folder, text=True, start_new_session=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY})
         self.addCleanup(self.stop, process)
-        return process, hold, hold.wait_for("held", process)
+        return process, hold, hold.wait_for("held", process, runs)
 
     def clean(self):
         for name in os.listdir(self.folder):
@@ -176,6 +189,16 @@ class Interrupt(HeldBackTest):
             self.assertEqual(whole.code, 0, whole)
             self.assert_same_bits("out.h5", "whole.h5")
             self.clean()
+
+    def test_stops_all_runs_of_a_sweep_that_are_under_way_and_starts_no_other(self):
+        process, hold, _ = self.held(1, self.OF_SWEEP, ".checkpoint.h5", 2)
+        os.kill(process.pid, signal.SIGINT)
+        hold.wait_for("woken", process, 2)
+        hold.let_go()
+        end = self.ended(process)
+        self.assertEqual(end.code, 0, end)
+        self.assertIn("stopped: ['seed=1.checkpoint.h5', 'seed=2.checkpoint.h5']", end.out)
+        self.assertEqual(end.out.count("status: done"), 3)
 
     def test_a_second_one_kills_it(self):
         for ranks in (1, 2):

@@ -103,6 +103,7 @@ class Starter:
         self._launcher, self._progress = launcher, progress
         self._environment = environment(self._ranks, variables)
         self.under_way: set[subprocess.Popen[str]] = set()
+        self._stopped = False
 
     def run(self, experiment: str, deck: str | os.PathLike[str] | None, settings: Mapping[str, object],
             output: str | os.PathLike[str] | None = None, overwrite: bool = False) -> str:
@@ -122,7 +123,9 @@ class Starter:
         return path
 
     def stop(self) -> None:
-        """Asks all that is running to finish its step and to write a checkpoint: mpiexec and srun pass this signal on to the ranks."""
+        """Asks all that is running, or being started, to finish its step and to write a checkpoint: mpiexec and srun pass this signal on to the
+        ranks."""
+        self._stopped = True
         for process in [*self.under_way]:
             process.send_signal(signal.SIGUSR1)
 
@@ -134,6 +137,8 @@ class Starter:
         except OSError as failure:
             raise RunError(f"{command[0]}: {failure.strerror}") from None
         self.under_way.add(process)
+        if self._stopped:  # another thread has asked to, while this run was started
+            process.send_signal(signal.SIGUSR1)
         lines: queue.Queue[tuple[str, bool] | None] = queue.Queue()
 
         def read(stream: IO[str], is_error: bool) -> None:
