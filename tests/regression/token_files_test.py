@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
+from program import BINARY, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 RANDOM = np.random.default_rng(5)
 WORDS = ["the", "ő", "<unk>", "of", "flux"]
@@ -225,9 +225,9 @@ class TokenFiles(ProgramTest):
         for name in ("shouted.NPZ", "mixed.Npz"):  # refused by their names: there need be no file
             capitals = self.run_program("evolve", *self.of(self.path(name)), *MODEL)
             self.assert_refused(capitals, "data.file", f"{name}' --output ")
-        command = re.search(r"PYTHONPATH=.* --output '.*?'", end.err).group()
-        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"  # another python3, without h5py, may come first
-        done = subprocess.run(command, shell=True, cwd=ROOT, env={**os.environ, "PATH": path}, check=False, capture_output=True, text=True)
+        command = re.search(r"fluxformer tokens .* --output '.*?'", end.err).group()
+        path = {"PATH": f"{os.path.dirname(BINARY)}:{os.environ['PATH']}", "FLUXFORMER_PYTHON": sys.executable}
+        done = subprocess.run(command, shell=True, cwd=self.folder, env={**os.environ, **path}, check=False, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         for name, file in (("converted", self.path("my text.h5")), ("written", "text.h5")):
             self.run_well("evolve", *self.of(file), *EVOLVE, "--inflow.samples=4", f"--output.file={name}_out.h5")

@@ -1,6 +1,6 @@
 """One page for the browser that shows every array of any results: depth, time, heads, samples behind sliders and menus.
 
-    python3 -m fluxformer view FILE.h5 ... [--output page.html]
+    fluxformer view FILE.h5 ... [--output page.html]
 
 The same measure of several models and files is drawn together. Everything is inline: no network is needed, and the page can be sent as
 one file of less than 20 MB. What does not fit is thinned out, and the page says what.

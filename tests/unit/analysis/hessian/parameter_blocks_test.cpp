@@ -39,7 +39,7 @@ TEST(ParameterBlocks, are_all_matrices_but_the_positions) {
             "W_2 of set 2; head; ");
   std::size_t at = 0;
   for (const auto& view : layout.views()) {
-    if (view.shape.size() != 2 || view.name == "positions") continue;
+    if (view.shape.size() != 2 || view.name == "position") continue;
     ASSERT_LT(at, blocks.size());
     const auto& entries = blocks[at++].entries;
     ASSERT_EQ(entries.size(), 1U);
