@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -20,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 try:
-    import xarray  # noqa: F401
+    import xarray
 except ImportError as failure:
     print(f"NOT RUN: {failure}", file=sys.stderr)
     sys.exit(77)
@@ -36,6 +37,7 @@ from fluxformer.solver.completion import candidates  # noqa: E402
 from fluxformer.solver.launcher import environment, launched  # noqa: E402
 from fluxformer.solver.program import value_text  # noqa: E402
 from fluxformer.solver.progress import Display  # noqa: E402
+from fluxformer.solver.sweeps import _name  # noqa: E402
 
 
 class PythonTest(ProgramTest):
@@ -105,6 +107,8 @@ class Run(PythonTest):
             self.assertEqual(data.attrs["status"], "failed")
         stopped = self.fails("run.time_limit", code=4, call=lambda: self.quiet("evolve", "small.ini", {"run.time_limit": 1e-6}, output="limit.h5"))
         self.assertIn("--run.time_limit=1e-06", stopped.command)
+        again = pickle.loads(pickle.dumps(stopped))  # as from another process
+        self.assertEqual((str(again), again.code, again.command), (str(stopped), 4, stopped.command))
 
     def test_shows_what_the_program_prints_unless_it_is_to_be_quiet(self):
         self.write("train.ini", TRAIN_DECK)
@@ -119,7 +123,7 @@ class Run(PythonTest):
         self.assertEqual((out, err), ("", ""))
 
     def test_what_cannot_be_started_is_refused_here(self):
-        for part, more, variables in (("ranks = 0", {"ranks": 0}, {}), ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
+        for part, more, variables in (("ranks = 0", {"ranks": 0}, {}), ("~ is not replaced", {"output": "~/x.h5"}, {}), ("/proc/none", {"output": "/proc/none/x.h5"}, {}), ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
                                       ("is no setting", {"settings": {"mesh.layers": None}}, {}), ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}),
                                       ("4 copies of this script", {}, {"OMPI_COMM_WORLD_SIZE": "4"})):
             if part == "is no setting":
@@ -168,6 +172,17 @@ class Interrupt(HeldBackTest):
         self.addCleanup(self.stop, process)
         return process, hold, hold.wait_for("held", process, runs)
 
+    def until_gone(self, process, pids):
+        """How the script ends after a second Ctrl-C, when these processes are gone, and those of their sessions."""
+        sessions = {os.getsid(pid) for pid in pids}
+        os.kill(process.pid, signal.SIGINT)
+        end = self.ended(process)
+        deadline = time.monotonic() + TIMEOUT
+        while any(members(session) for session in sessions):
+            self.assertLess(time.monotonic(), deadline, "its processes are still there")
+            time.sleep(0.01)
+        return end
+
     def clean(self):
         for name in os.listdir(self.folder):
             if name != "small.ini":
@@ -197,22 +212,21 @@ class Interrupt(HeldBackTest):
         hold.let_go()
         end = self.ended(process)
         self.assertEqual(end.code, 0, end)
-        self.assertIn("stopped: ['seed=1.checkpoint.h5', 'seed=2.checkpoint.h5']", end.out)
+        self.assertIn("stopped: ['run.seed=1.checkpoint.h5', 'run.seed=2.checkpoint.h5']", end.out)
         self.assertEqual(end.out.count("status: done"), 3)
+
+    def test_a_second_one_kills_all_runs_of_a_sweep(self):
+        process, hold, pids = self.held(1, self.OF_SWEEP.replace("print(\"stopped:\"", "sys.exit(\"killed\")\n    print(\"stopped:\""), ".checkpoint.h5", 2)
+        os.kill(process.pid, signal.SIGINT)
+        hold.wait_for("woken", process, 2)
+        self.until_gone(process, pids)
 
     def test_a_second_one_kills_it(self):
         for ranks in (1, 2):
             process, hold, pids = self.held(ranks)
-            session = os.getsid(pids[0])
             os.kill(process.pid, signal.SIGINT)
             hold.wait_for("woken", process)
-            os.kill(process.pid, signal.SIGINT)
-            end = self.ended(process)
-            self.assertIn("stopped: the run was killed", end.out)
-            deadline = time.monotonic() + TIMEOUT
-            while members(session):
-                self.assertLess(time.monotonic(), deadline, "its processes are still there")
-                time.sleep(0.01)
+            self.assertIn("stopped: the run was killed", self.until_gone(process, pids).out)
             self.clean()
 
 
@@ -225,7 +239,7 @@ class Sweeps(PythonTest):
     def test_runs_every_combination_once_and_goes_on_where_it_stopped(self):
         runs = self.sweep()
         self.assertEqual(list(runs), [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)])
-        self.assertEqual(runs[2, 0.5], os.path.join("sweep", "layers=2_cfl=0.5.h5"))
+        self.assertEqual(runs[2, 0.5], os.path.realpath(os.path.join("sweep", "mesh.layers=2_evolve.cfl=0.5.h5")))
         for (layers, cfl), file in runs.items():
             self.evolve("--model.width=4", f"--mesh.layers={layers}", f"--evolve.cfl={cfl}", "--output.overwrite=true")
             with fluxformer.open(file) as data, fluxformer.open("out.h5") as hand:
@@ -249,10 +263,10 @@ class Sweeps(PythonTest):
     def test_a_run_that_fails_does_not_hold_up_the_others(self):
         for at_once in (1, 3):
             folder = f"sweep{at_once}"
-            failure = self.fails("heads=3.h5", "heads", code=2,
+            failure = self.fails("attention.heads=3.h5", code=2,
                                  call=lambda at_once=at_once, folder=folder: self.sweep({"attention.heads": [1, 3, 2]}, folder, at_once=at_once))
             self.assertTrue(failure.output.endswith("heads=3.h5"))
-            self.assertEqual(sorted(name for name in os.listdir(folder) if name.endswith(".h5")), ["heads=1.h5", "heads=2.h5"])
+            self.assertEqual(sorted(name for name in os.listdir(folder) if name.endswith(".h5")), ["attention.heads=1.h5", "attention.heads=2.h5"])
 
     def test_another_sweep_needs_another_folder(self):
         self.sweep({"mesh.layers": [1]})
@@ -261,6 +275,15 @@ class Sweeps(PythonTest):
                 self.write("small.ini", "[mesh]\nlayers = 1\n")
             with self.assertRaisesRegex(fluxformer.RunError, f"another .*{what}"):
                 self.sweep({"mesh.layers": [1]}, **more)
+        # Of another key whose last word is the same, or of a value with the same letters, nothing is taken for finished.
+        values = {}
+        for key in ("run.seed", "model.seed"):
+            files = self.sweep({key: [np.int64(7)]}, "seeds", settings={})
+            self.assertEqual(files.collect(lambda data: 0).sel({key: 7}).item(), 0)
+            with fluxformer.open(files[7]) as data:
+                values[key] = data["field/u"].values.tobytes()
+        self.assertNotEqual(*values.values())
+        self.assertNotEqual(*(_name({"a.b": [one]}, (one,)) for one in ("m/a", "m_a")))
         for part, over in (("has no values", {"mesh.layers": []}), ("is there twice", {"mesh.layers": [1, 1]}), ("in over and in settings", {"model.width": [4]}),
                            ("set by the sweep", {"output.file": ["a"]})):
             with self.assertRaisesRegex(fluxformer.RunError, part):
@@ -305,8 +328,11 @@ class Description(PythonTest):
         for key in fluxformer.keys("evolve").values():
             self.assertIsInstance(value_text(key.default), str)
         for value, text in ((True, "true"), (np.bool_(False), "false"), (3, "3"), (np.int64(3), "3"), (1e-9, "1e-09"), (np.float64(0.1), "0.1"), ([1, 2], "1,2"),
-                            ((0.5, "a"), "0.5,a"), (np.array([1.5, 2]), "1.5,2.0"), ("w", "w")):
+                            ((0.5, "a"), "0.5,a"), (np.array([1.5, 2]), "1.5,2.0"), (np.array(2.5), "2.5"), (xarray.DataArray(True), "true"), ("w", "w")):
             self.assertEqual(value_text(value), text)
+        for value in (None, {"a": 1}, 1j):
+            with self.assertRaisesRegex(fluxformer.RunError, "a setting is a flag"):
+                value_text(value)
         flags = {"output.attention": True, "mesh.periodic": np.bool_(False), "output.fields": ["u"]}
         known = {name: value for name, value in flags.items() if name in fluxformer.keys("evolve")}
         with self.quiet("evolve", "small.ini", {**known, "mesh.layers": np.int64(1)}) as data:
@@ -335,14 +361,25 @@ class Launchers(unittest.TestCase):
         self.assertEqual(self.launched(2, FLUXFORMER_LAUNCHER="mpirun --map-by node"), ["mpirun", "--map-by", "node", "-n", "2", *program])
         self.assertEqual(self.launched(1, "aprun -N {ranks}"), ["aprun", "-N", "1", *program])
 
+    def test_open_mpi_gets_what_it_needs_for_root_and_for_more_ranks_than_cores(self):
+        common = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "FLUXFORMER_PROGRESS": "0.5", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                  "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+                  "PRTE_MCA_hwloc_default_binding_policy": "none"}
+        root = {f"{mpi}_ALLOW_RUN_AS_ROOT{more}": "1" for mpi in ("OMPI", "PRTE") for more in ("", "_CONFIRM")}
+        idle = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+        for user, ranks, at_once, expected in ((0, 2, 1, {**common, **root}), (1000, 2, 1, common), (1000, 3, 1, {**common, **idle}), (1000, 2, 2, {**common, **idle})):
+            with unittest.mock.patch.dict(os.environ, {}, clear=True), unittest.mock.patch("os.geteuid", lambda user=user: user), \
+                    unittest.mock.patch("os.sched_getaffinity", lambda _: {0, 1}):
+                self.assertEqual(environment(ranks, at_once, {}), expected)
+
     def test_leave_their_marks_out_of_the_environment_of_the_program(self):
         marks = {"OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "SLURM_PROCID": "3"}
         with unittest.mock.patch.dict(os.environ, {**marks, "OMP_NUM_THREADS": "4", "HOME": "/"}, clear=True):
-            found = environment(2, {"MORE": "1"})
+            found = environment(2, 1, {"MORE": "1"})
         self.assertEqual({*marks} & {*found}, set())
         for ranks in (1, 2):  # a single rank is not of the step that Python may be in; srun needs to know it
             with unittest.mock.patch.dict(os.environ, {"SLURM_STEP_ID": "0", "SLURM_JOB_ID": "1"}, clear=True):
-                self.assertEqual([name in environment(ranks, {}) for name in ("SLURM_STEP_ID", "SLURM_JOB_ID")], [ranks > 1, True])
+                self.assertEqual([name in environment(ranks, 1, {}) for name in ("SLURM_STEP_ID", "SLURM_JOB_ID")], [ranks > 1, True])
         self.assertEqual([found[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOME", "MORE", "OMPI_MCA_rmaps_base_oversubscribe")],
                          ["4", "1", "/", "1", "1"])
 
@@ -384,7 +421,12 @@ class Progress(unittest.TestCase):
             self.assertEqual((err.getvalue(), out.getvalue()), ("fluxformer: a warning\n", "epoch 1: loss 2\n"))
             display.take("fluxformer: the end", True)
             display.take("---- what a launcher says of it", True)
-            self.assertEqual((display.failure(), err.getvalue()), ("the end", "fluxformer: a warning\n"))
+            self.assertEqual((display.failure(2), err.getvalue()), ("the end", "fluxformer: a warning\n"))
+            # Of a crash a warning is not the reason.
+            display = Display(False)
+            display.take("fluxformer: a second warning", True)
+            display.take("mpiexec noticed that rank 1 was killed", True)
+            self.assertEqual((display.failure(137), err.getvalue()), ("mpiexec noticed that rank 1 was killed", "fluxformer: a warning\nfluxformer: a second warning\n"))
 
 
 class Completion(PythonTest):

@@ -78,9 +78,9 @@ def launched(command: list[str], ranks: int, launcher: str | None) -> list[str]:
     return [*words, "-n", str(ranks), *command]
 
 
-def environment(ranks: int, more: Mapping[str, str]) -> dict[str, str]:
+def environment(ranks: int, at_once: int, more: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program: one thread a rank; outside of a job as many ranks as one likes, bound to no core (several runs at a time
-    would be bound to the same ones); Open MPI starts for root, too. What is set already stays, and `more` has the last word."""
+    would be bound to the same ones), that wait without using one if there are too few; Open MPI starts for root, too. What is set already stays, and `more` has the last word."""
     marks = OF_LAUNCHERS if ranks > 1 else (*OF_LAUNCHERS, "SLURM_STEP")  # with these Open MPI takes a program without a launcher for a task of the step
     given = {name: value for name, value in os.environ.items() if not name.startswith(marks)}
     found = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "FLUXFORMER_PROGRESS": "0.5"}
@@ -89,6 +89,6 @@ def environment(ranks: int, more: Mapping[str, str]) -> dict[str, str]:
     if not in_job():  # Open MPI 4, and the same for 5
         found |= {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                   "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-    if ranks > len(os.sched_getaffinity(0)):
+    if ranks * at_once > len(os.sched_getaffinity(0)):
         found["OMPI_MCA_mpi_yield_when_idle"] = "1"
     return {**found, **given, **more}

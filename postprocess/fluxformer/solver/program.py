@@ -110,16 +110,16 @@ class Key:
 
 def value_text(value: object) -> str:
     """A setting as decks and the command line write it: true and false, lists with commas. RunError for what is no setting."""
-    if isinstance(value, bool) or type(value).__name__ == "bool_":
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()  # of numpy or xarray
+    if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
-    if isinstance(value, Iterable):
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
         return ",".join(map(value_text, value))
-    if isinstance(value, float) or hasattr(value, "dtype"):
-        return repr(value.item() if hasattr(value, "item") else value)
-    if isinstance(value, int):
-        return str(value)
     raise RunError(f"{value!r}: a setting is a flag, a number, a text, or a list of numbers or texts")
 
 

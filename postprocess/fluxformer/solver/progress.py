@@ -12,6 +12,7 @@ from typing import Any, TextIO
 # As base/progress.cpp writes it: "train 265 of 4158 steps, 6.48 a second, 9:59 left, loss 5.5".
 LINE = re.compile(r"(?P<what>\w+) (?P<done>[-+.\de]+)(?: of (?P<total>[-+.\de]+))? .*, [-+.\deinf]+ a second")
 MESSAGE = "fluxformer: "
+OWN_CODES = (1, 2, 3, 4)  # exit codes with which the program says why
 BETWEEN_LINES = 5.0  # seconds
 
 
@@ -51,12 +52,14 @@ class Display:
         self._print(self._held, sys.stderr)
         self._held = []
 
-    def failure(self) -> str:
-        """The message of a run that has failed: the last that it said. Those before are printed, what a launcher says of it is not."""
+    def failure(self, code: int) -> str:
+        """The message of a run that has failed with this exit code. With one of the program's own it is the last line that it said; those before
+        are printed, what a launcher says of it is not. With another, of a crash say, it is all that was written at the end."""
         messages = [line for line in self._held if line.startswith(MESSAGE)]
-        self._print(messages[:-1], sys.stderr)
+        own = messages.pop().removeprefix(MESSAGE) if messages and code in OWN_CODES else None
+        self._print(messages, sys.stderr)
         self._held = []
-        return messages[-1].removeprefix(MESSAGE) if messages else " ".join(self.errors)
+        return own if own is not None else " ".join(line for line in self.errors if line not in messages)
 
     def _tell(self, line: str, is_error: bool) -> None:
         """What the program says of the run, partly on its standard error: notebooks show that as if it were a fault."""

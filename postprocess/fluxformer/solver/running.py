@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
@@ -33,8 +34,11 @@ class ProgramError(RunError):
     """
 
     def __init__(self, message: str, code: int, output: str, command: list[str]) -> None:
-        super().__init__(message)
+        super().__init__(message, code, output, command)  # all of them, so that it can be pickled
         self.code, self.output, self.command = code, output, command
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def run(experiment: str, deck: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None, *,
@@ -95,13 +99,13 @@ class Starter:
         What is running now.
     """
 
-    def __init__(self, ranks: int | None, launcher: str | None, variables: Mapping[str, str], progress: bool) -> None:
+    def __init__(self, ranks: int | None, launcher: str | None, variables: Mapping[str, str], progress: bool, at_once: int = 1) -> None:
         refuse_several_pythons()
         self._ranks = default_ranks() if ranks is None else ranks
         if not isinstance(self._ranks, int) or self._ranks < 1:
             raise RunError(f"ranks = {ranks}: a whole number from 1 on")
         self._launcher, self._progress = launcher, progress
-        self._environment = environment(self._ranks, variables)
+        self._environment = environment(self._ranks, at_once, variables)
         self.under_way: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
@@ -114,7 +118,12 @@ class Starter:
         if overwrite:
             texts["output.overwrite"] = "true"
         path = output_of(experiment, deck, texts)
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if path.startswith("~"):
+            raise RunError(f"output.file = {path}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)")
+        try:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        except OSError as failure:
+            raise RunError(f"output.file = {path}: {failure.filename}: {failure.strerror}") from None
         command = launched([program(), experiment, *([os.fspath(deck)] if deck is not None else []), *([] if self._progress else ["--quiet"]),
                             *(f"--{key}={value}" for key, value in texts.items())], self._ranks, self._launcher)
         code, message = self._ended(command)
@@ -152,10 +161,12 @@ class Starter:
         try:
             for reader in readers:
                 reader.start()
-            interrupted = self._relay(lines, display)
+            interrupted = self._relay(lines, readers, display)
             code = process.wait()
-        except BaseException:
-            _kill(process)
+        except BaseException as failure:
+            kill(process)
+            if isinstance(failure, KeyboardInterrupt):
+                raise KeyboardInterrupt("the run was killed") from None
             raise
         finally:
             self.under_way.discard(process)
@@ -166,26 +177,29 @@ class Starter:
             process.stderr.close()
         if code == 0:
             display.release()
-        message = one_line(display.failure() if code != 0 else "the run was complete") or f"{command[0]} ended with exit code {code}"
+        message = one_line(display.failure(code) if code != 0 else "the run was complete") or f"{command[0]} ended with exit code {code}"
         if interrupted:
-            raise KeyboardInterrupt(message)
+            raise KeyboardInterrupt(message if abs(code) != signal.SIGUSR1 else "stopped before it began")
         return code, message
 
-    def _relay(self, lines: queue.Queue[tuple[str, bool] | None], display: Display) -> bool:
-        """Shows lines until both streams have ended; returns whether Ctrl-C has stopped the run."""
-        open_streams, interrupted = 2, False
-        while open_streams:
+    def _relay(self, lines: queue.Queue[tuple[str, bool] | None], readers: list[threading.Thread], display: Display) -> bool:
+        """Shows lines until both streams have ended; returns whether Ctrl-C has stopped the run. KeyboardInterrupt for a second one."""
+        interrupted, asked = False, 0.0
+        while lines.qsize() > 0 or any(reader.is_alive() for reader in readers):
             try:
-                one = lines.get()
-                if one is None:
-                    open_streams -= 1
-                    continue
-                display.take(*one)
+                try:
+                    one = lines.get(timeout=0.1)
+                except queue.Empty:
+                    one = None
+                if one is not None:
+                    display.take(*one)
+                if interrupted and time.monotonic() > asked + 1:  # a launcher that is just starting its ranks loses a signal
+                    asked = time.monotonic()
+                    self.stop()
             except KeyboardInterrupt:
                 if interrupted:
-                    raise KeyboardInterrupt("the run was killed") from None
+                    raise
                 interrupted = True
-                self.stop()
         return interrupted
 
 
@@ -205,7 +219,7 @@ def output_of(experiment: str, deck: str | os.PathLike[str] | None, settings: Ma
     return str(keys(experiment)["output.file"].default)
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def kill(process: subprocess.Popen[str]) -> None:
     """Ends a launcher and its ranks: it is asked to, then all of its session are killed."""
     process.terminate()
     try:

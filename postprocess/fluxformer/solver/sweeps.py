@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import concurrent.futures
+import hashlib
 import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluxformer.dataset import dataset
 from fluxformer.io import Run, RunError
 from fluxformer.solver.program import keys, value_text
-from fluxformer.solver.running import ProgramError, Starter
+from fluxformer.solver.running import ProgramError, Starter, kill
 
 if TYPE_CHECKING:
     import xarray
@@ -36,7 +37,7 @@ class Sweep(Mapping[Point, str]):
         self.over, self._files = over, files
 
     def __getitem__(self, point: Point | object) -> str:
-        return self._files[point if isinstance(point, tuple) else (point,)]
+        return self._files[point if point in self._files else (point,)]
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self._files)
@@ -104,17 +105,15 @@ def sweep(experiment: str, deck: str | os.PathLike[str] | None = None, over: Map
     KeyboardInterrupt
         After Ctrl-C, when the runs under way have written their checkpoints; the next call continues them.
     """
-    values = {key: list(some) for key, some in (over or {}).items()}
+    values = {key: [_plain(one) for one in some] for key, some in (over or {}).items()}
     fixed = dict(settings or {})
     _require_plan(values, fixed)
-    folder = os.fspath(folder)
+    folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
     _record(os.path.join(folder, RECORD), experiment, deck, fixed)
     known = keys(experiment)
-    starter = Starter(ranks, launcher, variables or {}, progress and at_once == 1)
+    starter = Starter(ranks, launcher, variables or {}, progress and at_once == 1, at_once)
     files = {point: os.path.join(folder, _name(values, point)) for point in itertools.product(*values.values())}
-    if len(set(files.values())) < len(files):
-        raise RunError("sweep: two runs would write files of one name; choose values or keys that differ in letters and digits")
     todo = [point for point, file in files.items() if not _finished(file)]
 
     def run_one(place: int, point: Point) -> None:
@@ -156,6 +155,12 @@ def _all(run_one: Callable[[int, Point], None], points: list[Point], at_once: in
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             starter.stop()
+            try:
+                concurrent.futures.wait([task for task in tasks.values() if not task.cancelled()])
+            except KeyboardInterrupt:
+                for process in [*starter.under_way]:
+                    kill(process)
+                raise KeyboardInterrupt("the runs were killed") from None
             raise
     return failures
 
@@ -201,9 +206,23 @@ def _record(path: str, experiment: str, deck: str | os.PathLike[str] | None, fix
     os.replace(path + ".part", path)
 
 
+def _plain(value: object) -> Any:
+    """A value that can be a key of a dictionary and a coordinate: numbers of numpy become Python's, lists tuples."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, (str, os.PathLike)) or not isinstance(value, Iterable):
+        return value
+    return tuple(_plain(one) for one in value)
+
+
 def _name(values: Mapping[str, list[object]], point: Point) -> str:
-    """Name of the file of a point: its values, with the last words of their keys."""
-    words = [f"{key.split('.')[-1]}={re.sub(r'[^-+.,=@A-Za-z0-9]', '_', value_text(value))}" for key, value in zip(values, point)]
+    """Name of the file of a point: its keys and values. Where a value has letters that names of files should not have, its digest makes the name
+    unlike those of other values."""
+    words = []
+    for key, value in zip(values, point):
+        text = value_text(value)
+        plain = re.sub(r"[^-+.,@A-Za-z0-9]", "_", text)
+        words.append(f"{key}={plain}" + (f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}" if plain != text else ""))
     return ("_".join(words) or "run") + ".h5"
 
 
