@@ -37,7 +37,7 @@ class Sweep(Mapping[Point, str]):
         self.over, self._files = over, files
 
     def __getitem__(self, point: Point | object) -> str:
-        return self._files[point if point in self._files else (point,)]
+        return self._files[point if isinstance(point, tuple) and point in self._files else (point,)]
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self._files)
