@@ -91,7 +91,7 @@ def write_maps(path, values=MAP, **attributes):
 
 def write_course(path, times, layers, words, unit="", **tokens):
     """A file of `identifiability` with one map over time, layer, query and key; `tokens_x` and `tokens_y` lay tokens out. Returns the map."""
-    values = np.random.default_rng(len(words)).standard_normal((len(times), layers, len(words), len(words)))
+    values = np.random.default_rng(len(times)).standard_normal((len(times), layers, len(words), len(words)))
     with h5py.File(path, "w") as file:
         file.attrs.update({**comparison_sample.ROOT, "experiment": "identifiability", "command_line": "fluxformer identifiability"})
         data = file.create_dataset("analysis/identifiability/transformer/course", data=values)
