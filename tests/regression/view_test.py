@@ -13,6 +13,8 @@ chromium-driver is missing, after the tests without them). What is clicked, and 
 - three models of `attention`: the mean over seeds at a point of a curve, then the seed by the menu; a model left out by its button, and back.
 - maps with words: the pointer on a row lays out its words; NaN and an infinite number are grey, counted and told.
 - the variable by the field that filters names, and the menu; the foldable table of settings.
+- two files that differ in words, layers, length and layout of their tokens: each picture with its own words, "Not here" where a file has no such
+  layer, time or layout, the number below the picture anew after each slider; a drawing that fails is told and does not stop the next.
 - no error in the console, nothing fetched, nothing wider than the window.
 """
 
@@ -47,7 +49,9 @@ from training_sample import write_training  # noqa: E402
 
 from program import ProgramTest  # noqa: E402
 
+from fluxformer.view import page as pages  # noqa: E402
 from fluxformer.view import storage  # noqa: E402
+from fluxformer.view.panels import Axis, Panel, Series, look_of  # noqa: E402
 
 try:
     from selenium import webdriver
@@ -83,6 +87,21 @@ def write_maps(path, values=MAP, **attributes):
             number = file.create_dataset(f"analysis/identifiability/{model}/chance", data=[0.25, 1 / 3][:values.shape[0]])
             number.dims[0].attach_scale(file["seed"])
         file["analysis/identifiability"].attrs["sample_words"] = "\n".join(WORDS)
+
+
+def write_course(path, times, layers, words, unit="", **tokens):
+    """A file of `identifiability` with one map over time, layer, query and key; `tokens_x` and `tokens_y` lay tokens out. Returns the map."""
+    values = np.random.default_rng(len(times)).standard_normal((len(times), layers, len(words), len(words)))
+    with h5py.File(path, "w") as file:
+        file.attrs.update({**comparison_sample.ROOT, "experiment": "identifiability", "command_line": "fluxformer identifiability"})
+        data = file.create_dataset("analysis/identifiability/transformer/course", data=values)
+        data.attrs.update({"unit": unit} if unit else {})
+        for axis, name, places in zip(data.dims, ("time", "layer", "query", "key"),
+                                      (np.array(times, float), np.arange(1, layers + 1), np.arange(len(words)), np.arange(len(words)))):
+            file.create_dataset(name, data=places).make_scale(name)
+            axis.attach_scale(file[name])
+        file["analysis/identifiability"].attrs.update({"sample_words": "\n".join(words), **tokens})
+    return values
 
 
 class Page:
@@ -126,6 +145,27 @@ class Storage(unittest.TestCase):
         self.assertEqual(storage.caps([5, 10, 20], 35), np.inf)
         self.assertEqual(storage.caps([5, 100, 200], 65), 30)
         self.assertEqual(storage.caps([], 10), np.inf)
+
+    def test_names_are_cut_with_their_axis(self):
+        lines = [[f"{sample}{token}" for token in range(5)] for sample in range(2)]
+        axis = storage._part(Axis("token", "", np.arange(5), lines, by="sample"), slice(0, None, 2))
+        self.assertEqual(axis.names, [["00", "02", "04"], ["10", "12", "14"]])
+        axis = storage._part(Axis("word", "", np.arange(5), lines[0]), slice(0, 2))
+        self.assertEqual(axis.names, ["00", "01"])
+
+    def test_numbers_of_8_bytes_count_as_such(self):
+        for spoilt in (1.0, 1e-40):
+            values = [np.full((64, 4), spoilt), np.ones((64, 4))]
+            panels = [Panel(f"one/{k}", "", "", (Series("", "", (Axis("time", "", np.arange(64.0)), Axis("token", "", np.arange(4))), one),))
+                      for k, one in enumerate(values)]
+            with mock.patch.object(storage, "MOST", 1500), mock.patch.object(storage, "MOST_WEIGHTS", 0):
+                store = storage.Store(panels)
+                sizes = [len(base64.b64decode(store.blocks[store.series(panel.series[0])[0]].text)) for panel in panels]
+            self.assertEqual(sizes, [512, 512])  # of 750 bytes: 32 x 4 of 4 bytes, 16 x 4 of 8
+
+    def test_curves_beyond_the_looks_differ(self):
+        looks = [look_of(place) for place in range(40)]
+        self.assertEqual(len({(look.colour, look.dash) for look in looks}), 40)
 
     def test_numbers_keep_what_they_are(self):
         odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
@@ -181,6 +221,26 @@ class Pages(FolderTest):
             loss = next(one for one in first["Loss"]["series"] if one["label"] == "b: test")
             np.testing.assert_array_equal(page.values(loss), file["training/test_loss"][...].astype("f4"))
         self.assertIn("Kneser-Ney 2-gram: 4", [one["label"] for one in first["Perplexity of next words"]["series"]][-2:][0])
+
+    def test_other_units_are_drawn_apart(self):
+        for name, unit in (("a", "time"), ("b", "1/time"), ("c", "1/time")):
+            write_course(self.path(f"{name}.h5"), (0, 1), 1, WORDS, unit)
+        found = self.page("a.h5", "b.h5", "c.h5").contents["panels"][-2:]
+        self.assertEqual([(panel["key"], panel["unit"], len(panel["series"])) for panel in found],
+                         [("analysis/identifiability/course", "time", 1), ("analysis/identifiability/course", "1/time", 2)])
+
+    def test_whole_numbers_are_told_in_full(self):
+        self.assertEqual(pages._numbers(np.array([12345678])), "12345678")
+        self.assertEqual(pages._numbers(np.array([12345678.0, -2.0, 0.1234567, np.nan, -np.inf, 1e20])), "12345678, −2, 0.123457, NaN, −∞, 1e+20")
+
+    def test_a_page_that_fails_leaves_the_old_one(self):
+        write_maps(self.path("maps.h5"))
+        before = self.page("maps.h5").text
+        os.mkdir(self.path("page.html.part"))
+        end = view(self.path("maps.h5"), "--output", self.path("page.html"))
+        self.assertEqual(end.returncode, 1)
+        self.assertIn("page.html: cannot be written", end.stderr)
+        self.assertEqual(Page(self.path("page.html")).text, before)
 
     def test_it_takes_every_kind_of_file(self):
         writers = {name: getattr(comparison_sample, f"write_{name}") for name in ("attention", "information_flow", "bottleneck", "gradient_flow",
@@ -322,7 +382,7 @@ class Browser(ProgramTest):
                     self.assertEqual(self.slide(panel, axis, key), "1")
                 for query, key in ((1, 4), (5, 0)):
                     *places, value = self.point(panel, key, query)
-                    self.assertEqual(places, ["layer 1", "sample 1", "head 1", f"query {query}", f"key {key}"][-len(places):])
+                    self.assertEqual(places[-5:], ["layer 1", "sample 1", "head 1", f"query {query}", f"key {key}"])
                     self.assert_told(value, weights[1, 1, 1, query, key])
                 self.assertEqual(self.slide(panel, "layer", Keys.HOME), "0")
                 plot = panel.find_element(By.CSS_SELECTOR, ".plot")
@@ -371,6 +431,75 @@ class Browser(ProgramTest):
                 self.assert_told(self.point(panel, 2, 1)[-1], -MAP[1, 1, 1, 2])
                 self.any_variable()
                 self.assert_quiet()
+
+    def readout(self, panel):
+        return panel.find_element(By.CSS_SELECTOR, ".readout").text.split(" · ")
+
+    def away(self, panel):
+        """Takes the pointer off the picture, which would be read anew under it."""
+        ActionChains(self.driver).move_to_element(panel.find_element(By.TAG_NAME, "h3")).perform()
+        self.until(lambda: not self.driver.find_element(By.ID, "tip").is_displayed())
+
+    def note(self, panel):
+        return panel.find_element(By.CSS_SELECTOR, ".blank").text
+
+    def ticks(self, panel, axis):
+        return [one.get_attribute("textContent") for one in panel.find_elements(By.CSS_SELECTOR, f".{axis}tick text")]
+
+    def test_files_that_differ(self):
+        """A long run of one layer, with words in a line, and a short one of three layers, with other words in a picture of 3 x 2 tokens."""
+        lines, lattice = ["un", "deux", "trois", "quatre", "cinq", "six"], ["one", "two", "three", "four", "five", "sixth"]
+        long = write_course(self.path("a.h5"), range(9), 1, lines)
+        short = write_course(self.path("b.h5"), (0, 2, 4), 3, lattice, tokens_x=3, tokens_y=2)
+        self.assertEqual(view(self.path("a.h5"), self.path("b.h5"), "--output", self.path("page.html")).returncode, 0)
+        self.open(WIDTHS[0])
+        panel = self.panel("analysis/identifiability/course")
+        # Time begins with its last: 8, of which the short run has nothing; it ends at 4, and reaches half a step beyond.
+        self.assertIn("Not here: b: Transformer.", self.note(panel))
+        self.assertEqual(self.ticks(panel, "y"), lines)
+        self.assertEqual(self.slide(panel, "time", Keys.ARROW_LEFT, Keys.ARROW_LEFT), "6")
+        self.assertIn("Not here: b: Transformer.", self.note(panel))
+        self.slide(panel, "time", Keys.ARROW_LEFT)
+        self.assertEqual(self.note(panel), "The nearest: b: Transformer at time 4.")
+        *places, value = self.point(panel, 1, 2, 1)
+        self.assertEqual(places, ["b: Transformer", "time 4", "layer 1", "query 2 “three”", "key 1 “two”"])
+        self.assert_told(value, short[2, 0, 2, 1])
+        # Words of each on its own ticks, in its own readout and row.
+        self.assertEqual((self.ticks(panel, "x"), self.ticks(panel, "y2")), (lines, lattice))
+        *places, value = self.point(panel, 3, 1, 0)
+        self.assertEqual(places, ["a: Transformer", "time 5", "layer 1", "query 1 “deux”", "key 3 “quatre”"])
+        self.assertEqual([one.text for one in panel.find_elements(By.CSS_SELECTOR, ".words span")], lines)
+        self.away(panel)
+        # The number below is that of the new picture; a file of one layer has no layer 2.
+        self.slide(panel, "time", Keys.HOME)
+        self.assertEqual(self.readout(panel)[:2], ["a: Transformer", "time 0"])
+        self.assert_told(self.readout(panel)[-1], long[0, 0, 1, 3])
+        self.assertEqual(self.slide(panel, "layer", Keys.ARROW_RIGHT), "2")
+        self.assertEqual((self.note(panel), self.readout(panel)), ("Not here: a: Transformer.", [""]))
+        self.assertEqual(self.ticks(panel, "y"), lattice)
+        self.assertEqual(self.point(panel, 0, 3)[2:-1], ["layer 2", "query 3 “four”", "key 0 “one”"])
+        self.away(panel)
+        self.slide(panel, "layer", Keys.ARROW_RIGHT)
+        self.assertEqual(self.readout(panel)[2:-1], ["layer 3", "query 3 “four”", "key 0 “one”"])
+        self.assert_told(self.readout(panel)[-1], short[0, 2, 3, 0])
+        # A line of tokens is no picture; of queries that have other words in each file the slider tells numbers.
+        self.slide(panel, "layer", Keys.HOME)
+        self.choose(panel, '[data-role="across"]', "keys")
+        self.assertEqual((self.note(panel), self.readout(panel)), ("Not here: a: Transformer.", [""]))
+        self.assertEqual(self.slide(panel, "query", Keys.ARROW_RIGHT), "1")
+        self.assertEqual(self.point(panel, 0, 1)[2:-1], ["layer 1", "query 1 “two”", "key 3 “four”", "column 0, row 1"])
+        self.away(panel)
+        self.assert_quiet()
+        # A drawing that fails is told, and the next one is drawn.
+        self.script("window.kept = Plotly.react; Plotly.react = () => { throw new Error('broken'); }")
+        slider = panel.find_element(By.CSS_SELECTOR, 'input[data-axis="query"]')
+        slider.send_keys(Keys.ARROW_RIGHT)
+        self.until(lambda: panel.get_attribute("data-state") == "failed")
+        self.assertEqual((self.note(panel), self.readout(panel)), ("This picture could not be drawn: broken.", [""]))
+        self.script("Plotly.react = window.kept")
+        self.slide(panel, "query", Keys.ARROW_RIGHT)
+        self.assertEqual(self.note(panel), "Not here: a: Transformer.")
+        self.assertEqual(len(self.driver.get_log("browser")), 1)  # the failure
 
     def any_variable(self):
         """Curves of the mean over seeds, of a variable that is found by parts of its name."""

@@ -12,12 +12,14 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from fluxformer.io import Run, Value
+from fluxformer.part_file import writing
 from fluxformer.view.panels import LATTICE, PAIRS, TOKENS, Axis, Panel, finished, name_of
 from fluxformer.view.storage import Store
 from fluxformer.view.variables import names_of
 
 _TEMPLATES = Environment(loader=PackageLoader("fluxformer.view"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
 SHORT = 400  # letters of a fact in a table
+WHOLE = 1e15  # larger reals are no counts
 TOLD = ("experiment", "status", "message", "created", "git_revision", "git_dirty", "command_line", "seed", "ranks", "compiler", "petsc", "slepc", "hdf5",
         "mpi", "blas", "host", "cites")
 
@@ -45,8 +47,8 @@ def write(path: str, runs: Sequence[Run], first: Sequence[Panel], others: Sequen
         contents=Markup(_in_script({"panels": described, "first": len(first), "pairs": PAIRS, "tokens": TOKENS, "prefix": LATTICE})),
         blocks=store.blocks, numbers=[_row(finished(panel)) for panel in others if panel.is_number()],
         files=[(called[run.path], _facts(run), sorted(run.settings.items())) for run in runs])
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(page)
+    with writing(path) as stream:
+        stream.write(page.encode())
 
 
 def _in_script(value: Any) -> str:
@@ -81,7 +83,13 @@ def _row(panel: Panel) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 def _numbers(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.6g}".replace("-", "−").replace("inf", "∞").replace("nan", "NaN") for value in np.ravel(values))
+    return ", ".join(_number(value).replace("-", "−").replace("inf", "∞").replace("nan", "NaN") for value in np.ravel(values).tolist())
+
+
+def _number(value: float) -> str:
+    """Whole numbers in full, as far as a real can hold them; others with six digits."""
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < WHOLE)
+    return f"{int(value)}" if whole else f"{value:.6g}"
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:

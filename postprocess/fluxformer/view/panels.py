@@ -181,10 +181,9 @@ def together(title: str, parts: Sequence[tuple[str, Panel | None]], **changes: A
         return []
     series = []
     for place, (label, panel) in enumerate(there):
-        colour, dash, symbol = LOOKS[place % len(LOOKS)]
         for one in panel.series:
             style = MODELS.get(one.model) if len(panel.series) > 1 else None
-            look = Look(style.colour, DASHED[place % len(DASHED)], SYMBOLS[style.marker]) if style else Look(colour, dash, symbol)
+            look = Look(style.colour, DASHED[place % len(DASHED)], SYMBOLS[style.marker]) if style else look_of(place)
             series.append(dataclasses.replace(one, label=", ".join(filter(None, (name_of(one.model), label))), look=look))
     return [dataclasses.replace(there[0][1], title=title, series=tuple(series), **changes)]
 
@@ -192,6 +191,13 @@ def together(title: str, parts: Sequence[tuple[str, Panel | None]], **changes: A
 def name_of(model: str) -> str:
     """A model as on figures; other groups by their names."""
     return MODELS[model].label if model in MODELS else model.replace("_", " ")
+
+
+def look_of(place: int) -> Look:
+    """The look of the series at a place, counted from 0: colours and markers come again after the last, each time with another line."""
+    again, place = divmod(place, len(LOOKS))
+    colour, dash, symbol = LOOKS[place]
+    return Look(colour, DASHED[(DASHED.index(dash) + again) % len(DASHED)], symbol)
 
 
 def finished(panel: Panel) -> Panel:
@@ -206,5 +212,5 @@ def finished(panel: Panel) -> Panel:
         if look is None and one.model in MODELS and (len(files) < 2 or len(models) == len(panel.series)):
             style = MODELS[one.model]
             look = Look(style.colour, DASHES[style.line], SYMBOLS[style.marker])
-        found.append(dataclasses.replace(one, label=label, look=look or Look(*LOOKS[place % len(LOOKS)])))
+        found.append(dataclasses.replace(one, label=label, look=look or look_of(place)))
     return dataclasses.replace(panel, series=tuple(found))

@@ -75,18 +75,19 @@ class Block(NamedTuple):
     text: str
 
 
-def as_block(name: str, values: np.ndarray) -> Block:
-    """An array as text, with 4 bytes a number wherever these are enough: whole numbers that fit, reals that are neither too large nor too small for
-    single precision. NaN and infinities stay what they are."""
-    kind = "f8"
+def kind_of(values: np.ndarray) -> str:
+    """How numbers are stored: with 4 bytes each wherever these are enough, of whole numbers that fit and of reals that are neither too large nor too
+    small for single precision. NaN and infinities stay what they are."""
     if values.dtype.kind in "iub":
-        if values.size == 0 or (-2**31 <= values.min() and values.max() < 2**31):
-            kind = "i4"
-    else:
-        sizes = np.abs(values[np.isfinite(values) & (values != 0)])
-        limits = np.finfo(np.float32)
-        if sizes.size == 0 or (sizes.min() >= limits.tiny and sizes.max() <= limits.max):
-            kind = "f4"
+        return "i4" if values.size == 0 or (-2**31 <= values.min() and values.max() < 2**31) else "f8"
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    limits = np.finfo(np.float32)
+    return "f4" if sizes.size == 0 or (sizes.min() >= limits.tiny and sizes.max() <= limits.max) else "f8"
+
+
+def as_block(name: str, values: np.ndarray) -> Block:
+    """An array as text."""
+    kind = kind_of(values)
     return Block(name, kind, base64.b64encode(np.ascontiguousarray(values, dtype="<" + kind).tobytes()).decode())
 
 
@@ -97,13 +98,23 @@ class Store:
         self.blocks: list[Block] = []
         self._stored: dict[int, int] = {}
         self._axes: dict[bytes, int] = {}
-        self._caps: dict[int, float] = {}
+        self._held: dict[int, tuple[tuple[slice, ...], np.ndarray]] = {}
         # All panels live as long as the store: an id is that of one array.
         everything = {id(one.values): (one, panel.key.startswith("model/")) for panel in panels for one in panel.series}
         for weights, most in ((True, MOST_WEIGHTS), (False, MOST - MOST_WEIGHTS)):
-            these = {key: _size(one.values) for key, (one, of_model) in everything.items() if of_model == weights}
-            cap = caps(these.values(), most / BYTES)
-            self._caps |= dict.fromkeys(these, cap)
+            self._hold({key: one for key, (one, of_model) in everything.items() if of_model == weights}, most)
+
+    def _hold(self, these: dict[int, Series], most: float) -> None:
+        """Reads of these arrays what `most` bytes can hold. Which need 8 bytes a number is known once they are read with 4: these are then cut again, to
+        parts of what was read."""
+        widths = dict.fromkeys(these, BYTES)
+        for _ in range(2):
+            cap = caps((_size(one.values) * widths[key] for key, one in these.items()), most)
+            for key, one in these.items():
+                parts = kept(one.values.shape, [axis.name for axis in one.axes], cap / widths[key])
+                if key not in self._held or self._held[key][0] != parts:
+                    self._held[key] = parts, np.asarray(one.values[parts])
+                    widths[key] = max(widths[key], int(kind_of(self._held[key][1])[1]))
 
     def add(self, values: np.ndarray) -> int:
         """Stores an array; returns its number."""
@@ -119,10 +130,10 @@ class Store:
 
     def series(self, series: Series) -> tuple[int, Series, list[str]]:
         """Stores the numbers of a series: their number, the series with the axes that are held, and what was left out in words."""
-        parts = kept(series.values.shape, [axis.name for axis in series.axes], self._caps[id(series.values)])
+        parts, values = self._held[id(series.values)]
         axes = tuple(_part(axis, part) for axis, part in zip(series.axes, parts))
         if id(series.values) not in self._stored:
-            self._stored[id(series.values)] = self.add(np.asarray(series.values[parts]))
+            self._stored[id(series.values)] = self.add(values)
         left_out = [text for axis, part in zip(series.axes, parts) if (text := in_words(axis, part))]
         return self._stored[id(series.values)], dataclasses.replace(series, axes=axes), left_out
 
@@ -135,4 +146,5 @@ def _part(axis: Axis, part: slice) -> Axis:
     held = range(*part.indices(len(axis)))
     if len(held) == len(axis):
         return axis
-    return dataclasses.replace(axis, values=axis.values[part], names=axis.names[part] if axis.names and not axis.by else axis.names, lattice=None)
+    names = [line[part] for line in axis.names] if axis.by else axis.names[part]
+    return dataclasses.replace(axis, values=axis.values[part], names=names, lattice=None)

@@ -58,7 +58,8 @@ def names_of(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def variables(runs: Sequence[Run]) -> dict[str, Panel]:
-    """A panel for every array of numbers in these files, by its place without the model: "history/norm", "analysis/attention/map".
+    """A panel for every array of numbers in these files, by its place without the model: "history/norm", "analysis/attention/map"; where a later file
+    has another unit than the first one, by place and unit: "history/norm [1/time]".
 
     Raises
     ------
@@ -70,10 +71,9 @@ def variables(runs: Sequence[Run]) -> dict[str, Panel]:
     for run in runs:
         with reading(run.path):
             for key, title, unit, series in _of_run(run, called[run.path]):
-                if key in found and found[key].unit == unit:
-                    found[key] = dataclasses.replace(found[key], series=(*found[key].series, series))
-                else:
-                    found.setdefault(key, Panel(key, title, unit, (series,)))
+                own = key if key not in found or found[key].unit == unit else f"{key} [{unit}]"
+                panel = found.get(own, Panel(key, title, unit, ()))
+                found[own] = dataclasses.replace(panel, series=(*panel.series, series))
     order = [*called.values()]
     found = dict(sorted(found.items(), key=lambda one: (one[0].startswith(LAST), one[0])))
     return {key: dataclasses.replace(panel, series=tuple(sorted(panel.series, key=lambda one: (order.index(one.file), _rank(one.model)))))
@@ -90,10 +90,10 @@ def chosen(runs: Sequence[Run], everything: Mapping[str, Panel], first: Mapping[
     found: list[Panel] = []
     for experiment in dict.fromkeys(str(run.attributes["experiment"]) for run in runs):
         groups = tuple(f"analysis/{name}/" for name in (experiment, family_of(experiment)))
-        these = [everything[key] for name in first.get(experiment, ()) for group in groups if (key := group + name) in everything
-                 and not everything[key].is_empty()]
-        found += these or [panel for key, panel in everything.items()
-                           if key.startswith(groups) and not panel.is_number() and not key.endswith(DERIVED) and not panel.is_empty()][:FEW]
+        these = [panel for name in first.get(experiment, ()) for group in groups for panel in everything.values()
+                 if panel.key == group + name and not panel.is_empty()]
+        found += these or [panel for panel in everything.values()
+                           if panel.key.startswith(groups) and not panel.is_number() and not panel.key.endswith(DERIVED) and not panel.is_empty()][:FEW]
     return found
 
 

@@ -50,15 +50,34 @@ for (const panel of page.panels) for (const series of panel.series) {
 const coordinates = axis => numbers(axis.values);
 const axisOf = (series, name) => series.axes.find(axis => axis.name === name);
 
-// The entry of an axis at a coordinate: that one if entries are things, the nearest if they are places; -1: none.
+// The entry of an axis at a coordinate: that one if entries are things, the nearest if they are places; -1: none. Places reach half a step beyond their ends.
 function entry(axis, value) {
   const values = coordinates(axis);
-  let best = -1;
-  for (let k = 0; k < values.length; k++) {
-    if (values[k] === value || (Number.isNaN(values[k]) && Number.isNaN(value))) return k;
-    if (!axis.exact && (best < 0 || Math.abs(values[k] - value) < Math.abs(values[best] - value))) best = k;
-  }
+  if (!axis.entries) axis.entries = new Map(Array.from(values, (one, k) => [one, k]).reverse());  // the first of equal ones
+  if (axis.entries.has(value)) return axis.entries.get(value);
+  if (axis.exact || !reaches(values, value)) return -1;
+  let best = 0;
+  for (let k = 1; k < values.length; k++) if (!(Math.abs(values[best] - value) <= Math.abs(values[k] - value))) best = k;
   return best;
+}
+function reaches(values, value) {
+  const sorted = finite(values).sort((a, b) => a - b), last = sorted.length - 1;
+  if (last < 0) return false;
+  const rounded = 1e-6 * Math.max(Math.abs(sorted[0]), Math.abs(sorted[last]));  // coordinates are held in single precision
+  const below = last ? (sorted[1] - sorted[0]) / 2 : 0, above = last ? (sorted[last] - sorted[last - 1]) / 2 : 0;
+  return value >= sorted[0] - below - rounded && value <= sorted[last] + above + rounded;
+}
+
+// What the entry of an axis of a series is called at a coordinate; empty if it has a number alone. `places` choose among the names of several samples.
+function nameIn(series, name, value, places) {
+  const axis = axisOf(series, name);
+  if (!axis || !axis.names.length) return "";
+  let {names} = axis;
+  if (axis.by) {
+    const by = axisOf(series, axis.by);
+    names = (by && names[axis.by in places ? entry(by, places[axis.by]) : 0]) || [];
+  }
+  return names[entry(axis, value)] || "";
 }
 
 const extents = new Map();
@@ -75,12 +94,12 @@ function extent(series) {
   return extents.get(series.array);
 }
 
-// The numbers of a series along `free` axes with all others at `places`: mean, lowest and highest over axes at the place RANGE. null: not there.
+// The numbers of a series along `free` axes with all others that have a place at `places`: mean, lowest and highest over axes at the place RANGE. null: not there.
 function cut(series, free, places) {
   const data = numbers(series.array);
   let starts = [0];
   for (const axis of series.axes) {
-    if (free.includes(axis.name) || axis.length === 1) continue;
+    if (free.includes(axis.name) || !(axis.name in places)) continue;  // without a place: one entry, the same in all series
     if (places[axis.name] === RANGE) {
       starts = starts.flatMap(start => Array.from({length: axis.length}, (_, k) => start + k * axis.step));
     } else {
@@ -150,20 +169,21 @@ class Panel {
       if (!known) this.axes.set(axis.name, {...axis, values: Array.from(coordinates(axis))});
       else {
         const more = Array.from(coordinates(axis)).filter(value => !known.values.includes(value));
-        if (more.length) {
-          known.names = known.names.length && axis.names.length && !known.by ? [...known.names, ...more.map(value => axis.names[entry(axis, value)])] : [];
-          known.values.push(...more);
-          if (!known.exact) known.values.sort((a, b) => a - b);
-        }
+        known.values.push(...more);
+        if (!known.exact) known.values.sort((a, b) => a - b);
+        known.lattice = known.lattice || axis.lattice;
       }
     }
+    for (const axis of this.axes.values()) this.compareNames(axis);
     this.across = panel.across;
     this.up = panel.up;
+    if (this.isLattice() && !this.axes.get(this.free()[0]).lattice) [this.across, this.up] = [this.free()[0], ""];  // thinned out
     this.places = {};
     this.own = panel.alone === null ? !this.isPicture() : panel.alone;
     this.logarithmic = panel.logarithmic;
     this.shown = panel.series.map((_, k) => !this.isPicture() || k < PICTURES);
     this.at = [0, 0, 0];  // picture or curve, and the point in it
+    this.told = null;       // the series of that point, if it is told below the picture
     this.build();
   }
 
@@ -173,16 +193,36 @@ class Panel {
   isLattice() { return this.across.startsWith(LATTICE); }
   free() { return this.isLattice() ? [this.across.slice(LATTICE.length)] : this.up ? [this.up, this.across] : [this.across]; }
 
-  nameOf(axis, k, places = this.places) {  // what the k-th of all coordinates is called
-    let names = axis.names;
-    if (axis.by && names.length) {
-      const by = this.axes.get(axis.by);
-      names = names[by.values.length > 1 ? by.values.indexOf(places[axis.by]) : 0] || [];
+  // Whether any series has names for the entries of an axis, and whether all that have these entries agree on them.
+  compareNames(axis) {
+    const held = this.panel.series.map(series => axisOf(series, axis.name)).filter(Boolean), called = new Map();
+    axis.named = held.some(one => one.names.length);
+    axis.by = (held.find(one => one.by) || axis).by;
+    axis.agreed = axis.named;
+    if (held.length < 2 || !axis.named) return;
+    for (const series of this.panel.series) {
+      const own = axisOf(series, axis.name), by = axis.by && axisOf(series, axis.by);
+      if (!own || (!own.names.length && !own.exact)) continue;  // a place without a name is told by its number
+      for (const other of by ? coordinates(by) : [0]) for (const value of coordinates(own)) {
+        const key = other + " " + value, name = nameIn(series, axis.name, value, {[axis.by]: other});
+        if (called.has(key) && called.get(key) !== name) axis.agreed = false;
+        called.set(key, name);
+      }
     }
-    return names[k] || "";
   }
-  entryText(axis, value, places = this.places) {
-    const name = this.nameOf(axis, axis.values.indexOf(value), places);
+  // What an entry is called by the file of a series; of no series: by all files, if they agree.
+  nameOf(axis, value, places = this.places, series = null) {
+    if (places === this.places && this.free().includes(axis.by)) return "";  // several samples in one picture
+    if (series) return nameIn(series, axis.name, value, places);
+    if (!axis.agreed) return "";
+    for (const one of this.panel.series) {
+      const name = nameIn(one, axis.name, value, places);
+      if (name) return name;
+    }
+    return "";
+  }
+  entryText(axis, value, places = this.places, series = null) {
+    const name = this.nameOf(axis, value, places, series);
     if (name) return TOKENS.has(axis.name) ? `${written(value)} “${name}”` : name;
     return written(value) + inUnit(axis.unit);
   }
@@ -251,7 +291,7 @@ class Panel {
   again() {
     this.own = !this.isPicture();
     if (this.isPicture() && this.shown.filter(Boolean).length > PICTURES) this.shown = this.shown.map((_, k) => k < PICTURES);
-    this.at = [0, 0, 0];
+    this.tellNothing();
     const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.role : undefined;
     this.buildControls();
     this.buildSliders();
@@ -274,7 +314,7 @@ class Panel {
       if (!(axis.name in this.places)) {
         this.places[axis.name] = seeds && !this.isPicture() ? RANGE : values[AT_THE_END.includes(axis.name) ? values.length - 1 : 0];
       }
-      if (seeds || (axis.names.length && !TOKENS.has(axis.name) && values.length <= 60)) {
+      if (seeds || (axis.agreed && !TOKENS.has(axis.name) && values.length <= 60)) {
         const menu = element("select", {"data-axis": axis.name}, ...(seeds ? [option(RANGE, `mean and range of ${values.length}`)] : []),
           ...values.map((value, k) => option(String(k), this.entryText(axis, value))));
         menu.value = this.places[axis.name] === RANGE ? RANGE : String(values.indexOf(this.places[axis.name]));
@@ -318,11 +358,11 @@ class Panel {
     this.root.dataset.state = "drawing";
     if (this.busy) { this.stale = true; return; }
     this.busy = true;
-    this.drawNow().then(() => {
+    this.drawNow().then(() => "drawn", failure => { this.failed(failure); return "failed"; }).then(state => {
       this.busy = false;
       if (this.gone) Plotly.purge(this.plot);
       else if (this.stale) { this.stale = false; this.draw(); }
-      else this.root.dataset.state = "drawn";
+      else this.root.dataset.state = state;
     });
   }
 
@@ -339,13 +379,16 @@ class Panel {
     const absent = [];
     this.panel.series.forEach((series, k) => {
       if (!this.shown[k]) return;
-      const found = cut(series, free, this.places);
+      const drawable = !this.isPicture() || free.every(name => axisOf(series, name) && (!this.isLattice() || axisOf(series, name).lattice));
+      const found = drawable ? cut(series, free, this.places) : null;
       if (found) this.drawn.push({series, ...found}); else absent.push(series.label);
     });
+    tip.hidden = true;
     this.root.classList.toggle("broad", this.isPicture() && this.drawn.length > 1);
     const {traces, layout} = this.isPicture() ? this.pictures() : this.curves();
     Object.assign(layout, {font: {family: getComputedStyle(document.body).fontFamily, size: 12, color: INK}, hovermode: "closest", showlegend: false, dragmode: "zoom",
       paper_bgcolor: "#fff", uirevision: this.across + "|" + this.up, width: this.plot.clientWidth});
+    this.tellAnew();
     const first = !this.plot.classList.contains("js-plotly-plot");
     await Plotly.react(this.plot, traces, layout, {displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"]});
     if (first) {
@@ -358,6 +401,14 @@ class Panel {
     this.showBeside();
   }
 
+  failed(failure) {
+    console.error(failure);
+    this.drawn = [];
+    this.tellNothing();
+    this.beside.replaceChildren();
+    this.note.textContent = `This picture could not be drawn: ${failure.message}.`;
+  }
+
   notes(absent) {
     const said = [];
     let nan = 0, infinite = 0, negative = 0;
@@ -368,26 +419,33 @@ class Panel {
     if (nan) said.push(`${nan} without a number (NaN)`);
     if (infinite) said.push(`${infinite} infinite`);
     if (negative) said.push(`${negative} not above 0, for which a logarithmic scale has no place`);
+    const elsewhere = this.drawn.flatMap(({series}) => series.axes.filter(axis => !axis.exact && !this.free().includes(axis.name) && Number.isFinite(this.places[axis.name])).map(axis => {
+      const own = written(coordinates(axis)[entry(axis, this.places[axis.name])]);
+      return own === written(this.places[axis.name]) ? "" : `${series.label} at ${spoken(axis.name)} ${own}`;
+    })).filter(Boolean);
     const ended = this.isPicture() && this.ended ? `Colours end at ${written(this.ended)}; 1 in 100 numbers lies beyond.` : "";
-    this.note.textContent = [ended, said.length ? `In this picture ${blank}: ${said.join(", ")}.` : "", absent.length ? `Not here: ${absent.join(", ")}.` : ""].join(" ").trim();
+    this.note.textContent = [ended, said.length ? `In this picture ${blank}: ${said.join(", ")}.` : "", elsewhere.length ? `The nearest: ${elsewhere.join(", ")}.` : "",
+      absent.length ? `Not here: ${absent.join(", ")}.` : ""].join(" ").trim();
   }
 
-  axisLayout(axis, title, room = this.plot.clientWidth - 80) {  // room: pixels along the axis
+  axisLayout(axis, title, room = this.plot.clientWidth - 80, series = null) {  // room: pixels along the axis; series: whose names
     const common = {title: {text: title, standoff: 8}, gridcolor: GRID, linecolor: "#8b95a1", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#8b95a1", exponentformat: "power"};
     if (axis && this.byNumber(axis)) {
       const count = axis.values.length, every = Math.max(1, Math.ceil(count * 15 / room));
       const shown = axis.values.map((_, k) => k).filter(k => k % every === 0);
-      Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, k).slice(0, 18) || written(axis.values[k]))});
+      Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, axis.values[k], this.places, series).slice(0, 18) || written(axis.values[k]))});
     } else if (axis && axis.exact && axis.values.length <= 12) Object.assign(common, {tickvals: axis.values});
     return common;
   }
-  longest(axis) { return Math.max(0, ...axis.names.length ? axis.values.map((_, k) => this.nameOf(axis, k).slice(0, 18).length) : []); }
+  longest(axis) {  // letters of the longest name of all pictures
+    return Math.max(0, ...axis.named ? this.drawn.flatMap(one => axis.values.map(value => this.nameOf(axis, value, this.places, one.series).slice(0, 18).length)) : []);
+  }
   narrow() { return this.plot.clientWidth < 480; }
   title(axis) { return spoken(axis.name) + inBrackets(axis.unit); }
   // Entries with names, and numbers of things that lie anywhere (samples 5, 8, 730), are drawn one beside the other.
   byNumber(axis) {
     const {values} = axis;
-    return axis.names.length > 0 || (axis.exact && (this.isPicture() || ["sample", "example"].includes(axis.name)) && values.some((value, k) => k && value - values[k - 1] !== values[1] - values[0]));
+    return axis.named || (axis.exact && (this.isPicture() || ["sample", "example"].includes(axis.name)) && values.some((value, k) => k && value - values[k - 1] !== values[1] - values[0]));
   }
   // Where an entry of a series is drawn: at its coordinate, or at its number among the others.
   spots(axis, series) {
@@ -474,12 +532,12 @@ class Panel {
         const value = one.values[i * wide + j];
         return !Number.isFinite(value) ? null : logarithmic ? (value > 0 ? Math.log10(value) : null) : value;
       }));
-      const xaxis = lattice ? {visible: false} : this.axisLayout(acrossAxis, this.title(acrossAxis), places[k].wide);
-      const yaxis = lattice ? {visible: false} : this.axisLayout(upAxis, this.title(upAxis), places[k].high);
+      const xaxis = lattice ? {visible: false} : this.axisLayout(acrossAxis, this.title(acrossAxis), places[k].wide, series);
+      const yaxis = lattice ? {visible: false} : this.axisLayout(upAxis, this.title(upAxis), places[k].high, series);
       if (lattice || this.isMatrix()) yaxis.autorange = "reversed";
       Object.assign(xaxis, {showgrid: false, automargin: false, domain: places[k].x, anchor: "y" + own});
       Object.assign(yaxis, {showgrid: false, automargin: false, domain: places[k].y, anchor: "x" + own});
-      if (acrossAxis.names.length && !lattice) xaxis.tickangle = this.longest(acrossAxis) > 3 ? -90 : 0;
+      if (acrossAxis.named && !lattice) xaxis.tickangle = this.longest(acrossAxis) > 3 ? -90 : 0;
       layout["xaxis" + own] = xaxis;
       layout["yaxis" + own] = yaxis;
       if (this.panel.series.length > 1) layout.annotations.push({text: `<b>${this.wrapped ? plain(series.label).replace(/^(.*)(, |: )/, "$1$2<br>") : plain(series.label)}</b>`, showarrow: false, xref: `x${own} domain`, yref: `y${own} domain`, x: .5, y: 1, yanchor: "bottom", xanchor: "center"});
@@ -537,13 +595,12 @@ class Panel {
     [[this.up, i], [this.across, j]].forEach(([name, k]) => { if (axisOf(series, name)) here[name] = coordinates(axisOf(series, name))[k]; });
     const at = (name, k) => {
       const own = axisOf(series, name), axis = this.axes.get(name);
-      if (own) parts.push(`${spoken(name)} ${this.entryText(axis, coordinates(own)[k], here)}`);
+      if (own) parts.push(`${spoken(name)} ${this.entryText(axis, coordinates(own)[k], here, series)}`);
     };
     for (const axis of series.axes) {
-      if (this.free().includes(axis.name) || axis.length === 1) continue;
+      if (this.free().includes(axis.name) || !(axis.name in this.places)) continue;
       const place = this.places[axis.name];
-      if (place === RANGE) parts.push(`mean over ${axis.length} ${spoken(axis.name)}s`);
-      else if (!axis.exact) parts.push(`${spoken(axis.name)} ${written(coordinates(axis)[entry(axis, place)])}${inUnit(axis.unit)}`);
+      if (place === RANGE) parts.push(`mean over ${axis.length} ${spoken(axis.name)}s`); else at(axis.name, entry(axis, place));
     }
     let k = j;
     if (this.isLattice()) {
@@ -560,13 +617,34 @@ class Panel {
     return {parts, value: written(value) + inUnit(this.panel.unit) + band};
   }
 
+  // Below the picture: the number at `at`.
+  tell() {
+    const [curve, i, j] = this.at, {parts, value} = this.describe(this.drawn[curve], i, j);
+    this.readout.textContent = [...parts, value].join(" · ");
+    this.readout.dataset.value = value;
+    return {parts, value};
+  }
+
+  // In a new picture: the number at the same point of the same series, if it is there.
+  tellAnew() {
+    const [, i, j] = this.at, curve = this.drawn.findIndex(one => one.series === this.told), one = this.drawn[curve];
+    if (one && (this.isPicture() ? i < one.tall && j < one.wide : j < one.x.length)) {
+      this.at = [curve, i, j];
+      this.tell();
+    } else this.tellNothing();
+  }
+  tellNothing() {
+    this.at = [0, 0, 0];
+    this.told = null;
+    this.readout.textContent = this.readout.dataset.value = "";
+  }
+
   point(curve, i, j, mouse) {
     const one = this.drawn[curve];
     if (!one) return;
     this.at = [curve, i, j];
-    const {parts, value} = this.describe(one, i, j);
-    this.readout.textContent = [...parts, value].join(" · ");
-    this.readout.dataset.value = value;
+    this.told = one.series;
+    const {parts, value} = this.tell();
     const full = this.plot._fullLayout, own = this.isPicture() && curve ? String(curve + 1) : "", x = full["xaxis" + own], y = full["yaxis" + own];
     const box = this.plot.getBoundingClientRect();
     if (mouse && mouse.clientX !== undefined) {
@@ -614,11 +692,11 @@ class Panel {
     const [curve, i] = this.at, one = this.drawn[curve];
     if (!one || i >= one.tall) return;
     const axis = this.axes.get(this.across), upAxis = this.axes.get(this.up), own = axisOf(one.series, this.across), {lattice} = own;
-    if (!lattice && !axis.names.length) return;
+    if (!lattice && !own.names.length) return;
     const row = Array.from({length: one.wide}, (_, j) => one.values[i * one.wide + j]);
     const finiteRow = finite(row), most = Math.max(...finiteRow.map(Math.abs), 1e-300), signed = finiteRow.some(value => value < 0);
     const colourOf = value => !Number.isFinite(value) ? NOTHING : signed ? shade(DIVERGING, .5 + .5 * value / most) : shade(VIRIDIS, value / most);
-    const heading = `${this.panel.series.length > 1 ? one.series.label + ": " : ""}row of ${spoken(this.up)} ${this.entryText(upAxis, coordinates(axisOf(one.series, this.up))[i])}, outlined; its largest is ${written(most)}`;
+    const heading = `${this.panel.series.length > 1 ? one.series.label + ": " : ""}row of ${spoken(this.up)} ${this.entryText(upAxis, coordinates(axisOf(one.series, this.up))[i], this.places, one.series)}, outlined; its largest is ${written(most)}`;
     let cells;
     if (lattice) {
       cells = element("div", {class: "cells", role: "img", "aria-label": heading, style: `grid-template-columns: repeat(${lattice[0]}, auto)`},
@@ -626,7 +704,7 @@ class Panel {
     } else {
       cells = element("div", {class: "words"}, ...row.map((value, j) => {
         const colour = signed ? shade(DIVERGING, .5 + .5 * value / most) : shade(WORDS, value / most);
-        return element("span", {class: j === i ? "own" : "", title: written(value), style: `background: ${colour}; color: ${dark(colour) ? "#fff" : INK}`}, this.nameOf(axis, j) || "·");
+        return element("span", {class: j === i ? "own" : "", title: written(value), style: `background: ${colour}; color: ${dark(colour) ? "#fff" : INK}`}, this.nameOf(axis, coordinates(own)[j], this.places, one.series) || "·");
       }));
     }
     this.beside.append(heading, cells);
@@ -666,7 +744,7 @@ function offer() {
   for (const one of choice) {
     if (!words.every(word => `${one.panel.key} ${one.panel.title}`.toLowerCase().includes(word))) continue;
     if (!groups.has(one.group)) groups.set(one.group, element("optgroup", {label: one.group || "other"}));
-    groups.get(one.group).append(option(String(one.k), `${one.name}: ${one.panel.title}`));
+    groups.get(one.group).append(option(String(one.k), `${one.name}: ${one.panel.title}${inBrackets(one.panel.unit)}`));
   }
   pick.replaceChildren(...groups.values());
   if (!pick.options.length) pick.append(option("", "no such variable"));
