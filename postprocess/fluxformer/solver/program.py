@@ -108,10 +108,14 @@ class Key:
         return f"{self.name} = {value_text(self.default)}\n" + textwrap.indent(textwrap.fill(f"{self.sentence} ({facts})", 100), "    ")
 
 
+def of_python(value: Any) -> Any:
+    """A single number of numpy or xarray as one of Python, anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
 def value_text(value: object) -> str:
     """A setting as decks and the command line write it: true and false, lists with commas. RunError for what is no setting."""
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        value = value.item()  # of numpy or xarray
+    value = of_python(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fluxformer.dataset import dataset
 from fluxformer.io import Run, RunError
-from fluxformer.solver.program import keys, value_text
+from fluxformer.part_file import writing
+from fluxformer.solver.program import keys, of_python, value_text
 from fluxformer.solver.running import ProgramError, Starter, kill
 
 if TYPE_CHECKING:
@@ -201,15 +202,13 @@ def _record(path: str, experiment: str, deck: str | os.PathLike[str] | None, fix
             differ = ", ".join(name for name in plan if not isinstance(there, dict) or there.get(name) != plan[name])
             raise RunError(f"{os.path.dirname(path)}: holds a sweep with another {differ}; choose another folder")
         return
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(plan, file, indent=1)
-    os.replace(path + ".part", path)
+    with writing(path) as part:
+        part.write(json.dumps(plan, indent=1).encode())
 
 
 def _plain(value: object) -> Any:
     """A value that can be a key of a dictionary and a coordinate: numbers of numpy become Python's, lists tuples."""
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        return value.item()
+    value = of_python(value)
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Iterable):
         return value
     return tuple(_plain(one) for one in value)
