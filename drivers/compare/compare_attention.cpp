@@ -19,6 +19,7 @@
 #include "drivers/compare/compare_models.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
+#include "io/layout.hpp"
 #include "operators/attention/reach.hpp"
 
 namespace fluxformer {
@@ -198,8 +199,11 @@ study::Contents AttentionComparison::contents() {
                           scored_samples, map, weight_by_distance, of_uniform_heads(weight_by_distance),
                           pairs_by_distance, mean_distance, of_uniform_heads(mean_distance)})
     measures.push_back(one);
-  return compare::with_models(
-      {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, distance}, {}, {}, measures});
+  return compare::with_models({{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, distance,
+                                axes::feature, compare::sample_features},
+                               {names::tokens_x, names::tokens_y, compare::sample_words},
+                               {},
+                               measures});
 }
 
 void AttentionComparison::add_axes(StudyRecord& record) {
@@ -208,6 +212,9 @@ void AttentionComparison::add_axes(StudyRecord& record) {
   record.axis(axes::head, 0, first_.spec.attention.heads - 1);
   record.axis(axes::query, 0, problem().line().tokens() - 1);
   record.axis(axes::key, 0, problem().line().tokens() - 1);
+  record.note("", names::tokens_x, static_cast<long>(problem().line().tokens_x()));
+  record.note("", names::tokens_y, static_cast<long>(problem().line().tokens_y()));
+  compare::describe_first_sample(problem(), record);
   if (has_distances()) record.axis(attention::variables::distance, 0, problem().line().tokens() - 1);
 }
 

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/index.hpp"
+#include "data/text/words_of.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
@@ -16,6 +18,20 @@ study::Contents compare::with_models(study::Contents contents) {
   contents.coordinates.insert(contents.coordinates.begin(), axes::model_depth);
   contents.model_notes.insert(contents.model_notes.begin(), {files, parameters, trained, norm, knots});
   return contents;
+}
+
+void compare::describe_first_sample(const CompareProblem& problem, StudyRecord& record) {
+  const auto& data = problem.data();
+  const auto first = problem.members().front();
+  if (auto words = data::named_words_of(data, {&first, 1}); !words.empty()) {
+    words.resize(data.length(first));
+    record.note("", sample_words, as_lines(words));
+    return;
+  }
+  std::vector<double> features(Index{problem.line().tokens()} * data.features());
+  data.tokens(first, features.data());
+  record.axis(axes::feature, 0, data.features() - 1);
+  record.array(sample_features, std::move(features));
 }
 
 namespace {

@@ -25,6 +25,13 @@ inline const io::Attribute files{"files", "model file of each seed"},
     trained{"trained", "origin of each model's weights"}, norm{"norm", "pre, post, sphere or none"},
     knots{"knots", "parameter sets"};
 
+// What the maps of the first sample are about: its words, where they have names, or else the numbers of its tokens.
+inline const io::Attribute sample_words{"sample_words", "words of the first sample, a line each"};
+inline const io::Variable sample_features{
+    "sample_features", {"query", "feature"}, "", "numbers of the first sample's tokens in the data"};
+/// Adds them; the record has the axis `query`. Not collective.
+void describe_first_sample(const CompareProblem& problem, StudyRecord& record);
+
 /// A variable over the weight snapshots after some epochs of the training.
 inline io::Variable after_epochs(const io::Variable& of) {
   return io::along(axes::copied_epoch, "epoch_", of, ", after that epoch");

@@ -261,9 +261,9 @@ Report EvolveExperiment::run() {
 void describe_evolve(io::Description& description) {
   using namespace evolution;
   io::describe_archive(description);
-  description.variables(
-      "/", {axes::depth, axes::token, axes::token_x, axes::token_y, axes::stored_depth, axes::time,
-            axes::step, axes::sample, axes::channel, depth_cell, axes::head, axes::query, axes::key});
+  description.variables("/", {axes::depth, axes::token, axes::token_x, axes::token_y, axes::stored_depth,
+                              axes::time, axes::step, axes::sample, axes::channel, depth_cell, axes::head,
+                              axes::query, axes::key, sample_words, axes::feature, sample_features});
   description.variables(names::field, {hidden_state});
   description.attributes(names::in(names::field, hidden_state.name), {names::tokens_x, names::tokens_y});
   description.variables(

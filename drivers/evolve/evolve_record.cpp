@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "base/mpi.hpp"
 #include "base/vector_arrays.hpp"
+#include "data/text/words_of.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
@@ -146,6 +147,7 @@ void EvolveRecord::define_axes() {
   archive_.write("", axes::token_y, row);
   archive_.axis(axes::sample, samples);
   archive_.axis(axes::channel, channels);
+  describe_samples();
   time_ = &archive_.growing_axis(axes::time);
   step_ = &archive_.growing_axis(axes::step);
 
@@ -171,6 +173,21 @@ void EvolveRecord::define_axes() {
     measures_.push_back(&archive_.series(evolution::history, *variable));
     line_size_ += static_cast<std::size_t>(mesh_.total_cells());
   }
+}
+
+void EvolveRecord::describe_samples() {
+  const auto* data = problem_.inflow->data();
+  if (data == nullptr) return;
+  const auto members = problem_.inflow->indices(0);
+  if (const auto words = data::named_words_of(*data, members); !words.empty()) {
+    archive_.words("", evolution::sample_words, words);
+    return;
+  }
+  const Index numbers = Index{mesh_.token_line().tokens()} * data->features();
+  std::vector<double> features(std::ssize(members) * numbers);
+  for (Index b = 0; b < std::ssize(members); ++b) data->tokens(members[b], features.data() + b * numbers);
+  archive_.axis(axes::feature, evolution::indices(data->features()));
+  archive_.write("", evolution::sample_features, features);
 }
 
 void EvolveRecord::write_fields(double time, Vec u) {

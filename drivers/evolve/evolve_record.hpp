@@ -30,6 +30,12 @@ inline constexpr const char *history = "/history", *analysis = "/analysis/evolve
 inline const io::Variable hidden_state{
     "u", {"time", "depth", "token", "sample", "channel"}, "", "hidden state"};
 
+// What the stored states are about: the words of the samples, where they have names, or else the numbers of their tokens.
+inline const io::Variable sample_words{
+    "sample_words", {"sample", "token"}, "", "words of the samples; empty behind their end"},
+    sample_features{
+        "sample_features", {"sample", "token", "feature"}, "", "numbers of the samples' tokens in the data"};
+
 inline const io::Variable time{"time", {"step"}, "time", "propagation time at the end of the step"},
     step_size{"step_size", {"step"}, "time", "length of the step"},
     cfl{"cfl", {"step"}, "", "Courant number c dt/h"},
@@ -107,6 +113,8 @@ class EvolveRecord {
  private:
   void define_axes();
   void write_weights();
+  /// Writes what the samples of block 0 are.
+  void describe_samples();
   void append_line(const std::vector<double>& line);
   /// Writes the entropy of attention per depth cell and head, averaged over samples and queries and divided
   /// by log n. If asked for, the weights are written, too (n^2 numbers per cell, sample and head, held by

@@ -126,8 +126,8 @@ study::Contents Identifiability::contents() {
     measures.insert(measures.end(), list.begin(), list.end());
   return compare::with_models(
       {{axes::test_sample, axes::layer, axes::head, axes::query, axes::key, axes::token, axes::copied_epoch,
-        length, epsilon, distance_group, input_token},
-       {names::tokens_x, names::tokens_y, map_head, sample_words},
+        length, epsilon, distance_group, input_token, axes::feature, compare::sample_features},
+       {names::tokens_x, names::tokens_y, map_head, compare::sample_words},
        {value_width},
        measures});
 }

@@ -86,15 +86,7 @@ void WeightStudy::begin(StudyRecord& record) {
     const auto& spec = problem_.models().at(0, name).parameters.spec;
     record.note(name, stored::value_width, static_cast<long>(spec.attention.channels(spec.width)));
   }
-  const auto names = problem_.data().words();
-  if (names.empty()) return;
-  std::string words;
-  const auto first = problem_.members().front();
-  auto batch = empty_batch(problem_.data(), 1);
-  problem_.data().tokens(first, tokens_of(batch, 0));
-  for (const int word : words_of(problem_.data(), batch, 0, problem_.data().length(first)))
-    words += names[word] + "\n";
-  record.note("", stored::sample_words, words);
+  compare::describe_first_sample(problem_, record);
 }
 
 WeightAccumulator WeightStudy::meter(const Parameters& parameters, const SampleSet& samples) const {

@@ -153,10 +153,7 @@ void StudyRecord::finish(std::unique_ptr<io::PartFile> claim,
   for (const auto& [name, value] : run_attributes(settings_, context_)) archive.attribute(name, value);
   for (const auto& [coordinate, values] : axes_) archive.axis(coordinate, values);
   for (const auto& [variable, values] : arrays_) archive.write("", variable, values);
-  for (const auto& [variable, words] : words_) {
-    archive.words(names::root(variable), words, variable.long_name, variable.axes.front());
-    archive.attribute(names::unit, std::string("1"), names::root(variable));
-  }
+  for (const auto& [variable, words] : words_) archive.words("", variable, words);
   for (const auto& [key, measure] : measures_)
     archive.write(group(key.first), measure.variable, measure.values);
   for (const auto& one : rows_) archive.rows(one.group, one.variable, one.mine);

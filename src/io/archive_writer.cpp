@@ -284,26 +284,35 @@ void ArchiveWriter::rows(const std::string& group, const Variable& variable, std
 }
 
 void ArchiveWriter::words(const std::string& path, const std::vector<std::string>& words,
-                          const std::string& long_name, const std::string& axis) {
+                          const std::string& long_name, const std::vector<std::string>& axes) {
   std::size_t longest = 1;  // HDF5 knows no type of length 0
   for (const std::string& word : words) {
     if (word.find('\0') != std::string::npos)
       throw std::logic_error("archive: a word of " + path + " holds a zero byte");
     longest = std::max(longest, word.size());
   }
-  const std::string along = axis.empty() ? names::anonymous_axes({std::ssize(words)}).front() : axis;
-  if (length(along, path) != std::ssize(words))
-    throw std::logic_error("archive: " + path + " is not as long as its axis " + along);
+  const auto along = axes.empty() ? names::anonymous_axes({std::ssize(words)}) : axes;
+  std::vector<hsize_t> dims;
+  for (const auto& axis : along) dims.push_back(length(axis, path));
+  if (product_of(dims) != words.size())
+    throw std::logic_error("archive: " + path + " is not as long as its axes");
   file_.change(path, words.size() * longest, [&] {
     const TypeHandle type = utf8_type(longest);
-    const DatasetHandle dataset = create_dataset(file_.id(), path, type, {.dims = {words.size()}});
-    attach(dataset, std::vector{along});
+    const DatasetHandle dataset = create_dataset(file_.id(), path, type, {.dims = dims});
+    attach(dataset, along);
     write_attribute(dataset, names::long_name, long_name);
     if (!root() || words.empty()) return;
     std::string padded;
     for (const std::string& word : words) (padded += word).append(longest - word.size(), '\0');
     write_contiguous(dataset, type, padded.data());
   });
+}
+
+void ArchiveWriter::words(const std::string& group, const Variable& variable,
+                          const std::vector<std::string>& words) {
+  const auto path = names::in(group, variable.name);
+  this->words(path, words, variable.long_name, variable.axes);
+  attribute(names::unit, std::string("1"), path);
 }
 
 void ArchiveWriter::timing(const std::string& phase, double seconds) {

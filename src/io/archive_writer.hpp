@@ -109,9 +109,13 @@ class ArchiveWriter {
   /// together they are all rows, in the order of the ranks. std::logic_error as for `write`.
   void rows(const std::string& group, const Variable& variable, std::span<const float> mine);
   /// Writes a list of words known to all ranks (rank 0's are written), as zero-padded UTF-8 strings of fixed
-  /// length: MPI-IO cannot write strings of variable length. std::logic_error if a word contains a zero byte.
+  /// length: MPI-IO cannot write strings of variable length. `axes`: those of the array, row-major; without,
+  /// one axis that has no coordinate. std::logic_error if a word contains a zero byte, or their number does not
+  /// match the axes.
   void words(const std::string& path, const std::vector<std::string>& words, const std::string& long_name,
-             const std::string& axis = {});
+             const std::vector<std::string>& axes = {});
+  /// Writes words, row-major over the variable's axes, as <group>/<name>.
+  void words(const std::string& group, const Variable& variable, const std::vector<std::string>& words);
   /// Writes /timing/<phase>: minimum, mean and maximum of the ranks' `seconds`.
   void timing(const std::string& phase, double seconds);
 

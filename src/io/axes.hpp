@@ -15,6 +15,7 @@ inline const io::Variable token_x{"token_x", {"token"}, "", "column of each toke
 inline const io::Variable token_y{"token_y", {"token"}, "", "row of each token in the lattice"};
 inline const io::Variable time = io::coordinate("time", "time", "propagation time of the stored states");
 inline const io::Variable step = io::index("step", "time step, or step of a training");
+inline const io::Variable feature = io::index("feature", "number that a token has in the data");
 inline const io::Variable epoch = io::index("epoch", "epoch of a training, counted from 1");
 inline const io::Variable sample = io::index("sample", "sample of the batch");
 inline const io::Variable channel = io::index("channel", "channel of the hidden state");

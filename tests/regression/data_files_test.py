@@ -8,7 +8,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from made_up_images import idx  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
+
+from made_up_images import idx  # noqa: E402
 from program import ProgramTest, together  # noqa: E402
 
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -49,6 +52,11 @@ class DataFiles(ProgramTest):
         self.put(images_gz=gzip.compress(images()), labels_gz=gzip.compress(labels()))
         self.evolve("--output.file=packed.h5", deck="mnist.ini", ranks=1)
         self.assert_same_bits("out.h5", "packed.h5")
+        with h5py.File(self.path("out.h5")) as file:
+            told = file["sample_features"][...]
+        for sample, token, pixel in np.ndindex(2, 49, 16):  # 7 x 7 patches of 4 x 4 pixels, by mean and deviation of MNIST's
+            ink = (7 * sample + 28 * (4 * (token // 7) + pixel // 4) + 4 * (token % 7) + pixel % 4) % 256 / 255
+            self.assertAlmostEqual(told[sample, token, pixel], (ink - 0.1307) / 0.3081, delta=1e-14)  # a few roundings of numbers below 3
 
     def test_a_missing_folder_and_missing_files(self):
         self.refused("data.directory = data", IMAGES)

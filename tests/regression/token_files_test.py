@@ -65,6 +65,11 @@ class TokenFiles(ProgramTest):
         for _, name, _ in runs:
             # Sums over tokens are added in the order of the ranks: a few roundings of numbers of size 1.
             np.testing.assert_allclose(self.open(f"{name}_out.h5")["field/u"][...], one["field/u"][...], rtol=0, atol=1e-12)
+            told = self.open(f"{name}_out.h5")["sample_words"]
+            self.assertEqual([axis[0].name for axis in told.dims], ["/sample", "/token"])
+            self.assertEqual([[word.decode() for word in line] for line in told[...]],
+                             [[WORDS[word] if token < length else "" for token, word in enumerate(line)] for line, length in zip(TEXT["ids"][:4], LENGTHS)])
+            self.assertNotIn("sample_features", self.open(f"{name}_out.h5"))
 
     def test_what_stands_behind_the_last_real_token_has_no_effect(self):
         other = {**TEXT, "ids": TEXT["ids"].copy()}
@@ -87,6 +92,8 @@ class TokenFiles(ProgramTest):
             states = arrays["features"].astype("f8") @ model["W"][...].T + model["b"][...] + model["position"][...]
             # Sums of three products.
             np.testing.assert_allclose(out["field/u"][0][0], states.swapaxes(0, 1), rtol=0, atol=1e-14)
+            np.testing.assert_array_equal(out["sample_features"][...], arrays["features"].astype("f8"))
+            self.assertNotIn("sample_words", out)
             out.close()
 
     def test_a_model_is_trained_on_one_file_and_used_on_others(self):
@@ -110,6 +117,10 @@ class TokenFiles(ProgramTest):
                     "--output.overwrite=true"]
         for ranks in (1, 2):
             self.run_well("attention", *self.put("short.h5", {"ids": TEXT["ids"][:, :4], "labels": LABELS}), *compared, ranks=ranks)
+            found = self.open("attention.h5")
+            shown = TEXT["ids"][found["sample"][0], :4]  # that of the map
+            self.assertEqual(found["analysis/attention"].attrs["sample_words"].split(), [WORDS[word] for word in shown])
+            found.close()
             self.run_well("hessian_spectrum", *self.of("short.h5"), *compared[:2], *compared[3:], "--data.split=train", ranks=ranks)
         self.run_well("train", *short, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=again.h5")
         self.assertEqual(self.open("again.h5")["model/embedding/position"].shape, (6, 8))

@@ -233,6 +233,28 @@ class Pages(FolderTest):
         self.assertEqual(pages._numbers(np.array([12345678])), "12345678")
         self.assertEqual(pages._numbers(np.array([12345678.0, -2.0, 0.1234567, np.nan, -np.inf, 1e20])), "12345678, −2, 0.123457, NaN, −∞, 1e+20")
 
+    def test_pictures_are_put_together_from_their_patches(self):
+        """A token holds a patch: of one colour row by row, of three colours one behind the other, each row by row."""
+        for colours in (1, 3):
+            pixels = np.random.default_rng(colours).standard_normal((2, 4, 6, colours))  # two samples of 3 x 2 tokens of 2 x 2 pixels
+            features = np.array([[[sample[2 * y + j, 2 * x + i, k] for k in range(colours) for j in range(2) for i in range(2)]
+                                  for y in range(2) for x in range(3)] for sample in pixels])
+            with h5py.File(self.path("a.h5"), "w") as file:
+                file.attrs.update({**comparison_sample.ROOT, "experiment": "evolve", "command_line": "fluxformer evolve"})
+                for name, places in (("sample", [4, 7]), ("token", np.arange(6)), ("token_x", np.arange(6) % 3), ("token_y", np.arange(6) // 3)):
+                    file.create_dataset(name, data=places).make_scale(name)
+                file["sample_features"] = features
+                measure = file.create_dataset("analysis/evolve/size", data=np.ones((2, 6)))
+                for axis, name in zip(measure.dims, ("sample", "token")):
+                    axis.attach_scale(file[name])
+            page = self.page("a.h5")
+            held = page.contents["pictures"][page.panels["analysis/evolve/size"]["series"][0]["axes"][1]["pictures"]]
+            self.assertEqual((held["wide"], held["tall"], held["colours"]), (6, 4, colours))
+            for sample, text in zip(pixels, held["pixels"]):
+                grey = 255 * (sample - sample.min()) / np.ptp(sample)
+                found = np.frombuffer(base64.b64decode(text), "u1").reshape(4, 6, colours)
+                self.assertLessEqual(np.abs(found - grey).max(), 0.5 + 1e-9)  # rounded to whole numbers
+
     def test_a_page_that_fails_leaves_the_old_one(self):
         write_maps(self.path("maps.h5"))
         before = self.page("maps.h5").text
@@ -401,6 +423,43 @@ class Browser(ProgramTest):
                 self.assertIn("depth 1 layers", places)
                 self.assert_told(value, u[-2, 0, 0, 0, 0])
                 self.assert_quiet()
+
+    def test_what_samples_hold_lies_beside_their_maps(self):
+        common = ["--mesh.layers=2", "--model.width=8", "--model.ffn=8", "--attention.heads=2", "--inflow.source=data", "--inflow.samples=2",
+                  "--evolve.time=1", "--output.attention=true", "--output.overwrite=true", "--quiet"]
+        end = self.run_program("evolve", *common, "--data.set=digits", "--data.tokens=patches")
+        self.assertEqual(end.code, 0, end)
+        with h5py.File(self.path("evolve.h5")) as file:
+            features = file["sample_features"][...]
+        self.written("evolve.h5")
+        self.open(WIDTHS[1])
+        panel = self.panel("attention/weights")
+        for sample, key in ((0, Keys.HOME), (1, Keys.ARROW_RIGHT)):
+            self.slide(panel, "sample", key)
+            panel.find_element(By.CSS_SELECTOR, ".plot").send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+            query = 1 + sample
+            low, high = features[sample].min(), features[sample].max()
+            grey = self.script("const canvas = arguments[0].querySelector('.sample canvas');"
+                               "return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]", panel)
+            grey = np.reshape(grey, (28, 28, 4))[:, :, 0]
+            expected = 255 * (features[sample] - low) / (high - low)
+            for token, pixel in np.ndindex(49, 16):
+                self.assertLessEqual(abs(grey[4 * (token // 7) + pixel // 4, 4 * (token % 7) + pixel % 4] - expected[token, pixel]), 0.5 + 1e-9)
+            outline = panel.find_element(By.CSS_SELECTOR, ".sample i").get_attribute("style")
+            self.assertIn(f"left: {100 * query / 7:.4f}"[:11], outline)
+        self.assert_quiet()
+        with h5py.File(self.path("text.h5"), "w") as file:
+            file["ids"], file["words"] = np.array([[0, 1, 2], [2, 2, 0]], "i4"), ["one", "two", "three"]
+        end = self.run_program("evolve", *common, "--data.set=tokens", "--data.file=text.h5")
+        self.assertEqual(end.code, 0, end)
+        self.written("evolve.h5")
+        self.open(WIDTHS[0])
+        panel = self.panel("attention/weights")
+        for key, words in ((Keys.HOME, ["one", "two", "three"]), (Keys.ARROW_RIGHT, ["three", "three", "one"])):
+            self.slide(panel, "sample", key)
+            panel.find_element(By.CSS_SELECTOR, ".plot").send_keys(Keys.ARROW_RIGHT)
+            self.assertEqual([one.text for one in panel.find_elements(By.CSS_SELECTOR, ".words span")], words)
+        self.assert_quiet()
 
     def test_models_side_by_side_and_any_variable(self):
         write_maps(self.path("maps.h5"))

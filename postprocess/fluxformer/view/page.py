@@ -44,7 +44,8 @@ def write(path: str, runs: Sequence[Run], first: Sequence[Panel], others: Sequen
     page = _TEMPLATES.get_template("page.html").render(
         title=" · ".join(dict.fromkeys(called.values())), experiments=", ".join(dict.fromkeys(str(run.attributes["experiment"]) for run in runs)),
         origins=[run.origin for run in runs], plotly=Markup(get_plotlyjs()),
-        contents=Markup(_in_script({"panels": described, "first": len(first), "pairs": PAIRS, "tokens": TOKENS, "prefix": LATTICE})),
+        contents=Markup(_in_script({"panels": described, "first": len(first), "pairs": PAIRS, "tokens": TOKENS, "prefix": LATTICE,
+                                    "pictures": store.pictures})),
         blocks=store.blocks, numbers=[_row(finished(panel)) for panel in others if panel.is_number()],
         files=[(called[run.path], _facts(run), sorted(run.settings.items())) for run in runs])
     with writing(path) as stream:
@@ -73,7 +74,7 @@ def _described(panel: Panel, store: Store) -> dict[str, Any]:
 
 def _axis(axis: Axis, store: Store) -> dict[str, Any]:
     return {"name": axis.name, "unit": axis.unit, "values": store.axis(axis.values), "names": axis.names, "by": axis.by, "exact": axis.exact,
-            "lattice": axis.lattice, "what": axis.what}
+            "lattice": axis.lattice, "pictures": store.picture(axis.pictures), "what": axis.what}
 
 
 def _row(panel: Panel) -> tuple[str, str, list[tuple[str, str]]]:

@@ -50,6 +50,8 @@ class Axis:
         The axis that the names depend on; empty: none.
     lattice : tuple of int, or None
         Columns and rows of the picture that tokens come from.
+    pictures : tuple of ndarray, each of shape (rows of pixels, columns, 1 or 3), 0 to 255
+        The picture of each sample that tokens with a lattice come from, or of the only one.
     what : str
         Its long name.
     """
@@ -59,6 +61,7 @@ class Axis:
     names: list[Any] = dataclasses.field(default_factory=list)
     by: str = ""
     lattice: tuple[int, int] | None = None
+    pictures: tuple[np.ndarray, ...] = ()
     what: str = ""
 
     def __len__(self) -> int:

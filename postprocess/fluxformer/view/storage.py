@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,7 @@ class Store:
 
     def __init__(self, panels: Sequence[Panel]) -> None:
         self.blocks: list[Block] = []
+        self.pictures: list[dict[str, Any]] = []  # size and pixels, from the top left
         self._stored: dict[int, int] = {}
         self._axes: dict[bytes, int] = {}
         self._held: dict[int, tuple[tuple[slice, ...], np.ndarray]] = {}
@@ -127,6 +128,16 @@ class Store:
         if key not in self._axes:
             self._axes[key] = self.add(values)
         return self._axes[key]
+
+    def picture(self, pictures: Sequence[np.ndarray]) -> int:
+        """Stores the pictures of samples, all of one size, each once; returns their number, -1 for none."""
+        if not pictures:
+            return -1
+        tall, wide, colours = pictures[0].shape
+        held = {"wide": wide, "tall": tall, "colours": colours, "pixels": [base64.b64encode(one.tobytes()).decode() for one in pictures]}
+        if held not in self.pictures:
+            self.pictures.append(held)
+        return self.pictures.index(held)
 
     def series(self, series: Series) -> tuple[int, Series, list[str]]:
         """Stores the numbers of a series: their number, the series with the axes that are held, and what was left out in words."""

@@ -21,6 +21,7 @@ from fluxformer.view.panels import TOKENS, Axis, Panel, Series, Values
 APART = ("state", "optimiser")  # what a run that continues needs; nothing to look at
 LAST = ("model/", "timing/")  # in the menu of all variables
 MANY = 64  # samples whose words are told in hover texts
+PIXELS = 1_000_000  # of pictures beside maps, at most
 LONG = 4096  # words of a vocabulary, at most, that are told
 FEW = 4  # measures that are shown at first of experiments that choose none
 DERIVED = ("_null", "_uniform", "_permuted", "_untrained", "_ceiling", "_by_sample", "_epsilon", "seconds")  # endings of what stands beside a measure
@@ -110,10 +111,36 @@ class Known:
     @functools.cached_property
     def lines(self) -> list[list[str]]:
         """The words of each sample, of files that hold them for a few samples; else empty."""
+        if "sample_words" in self.coordinates:
+            return [[str(plain(word)) for word in line] for line in self.coordinates["sample_words"][:MANY]]
         if not {"ids", "words"} <= {*self.coordinates} or self.coordinates["ids"].ndim != 2 or len(self.coordinates["ids"]) > MANY:
             return []
         words = [str(plain(word)) for word in self.coordinates["words"]]
         return [[words[number] if 0 <= number < len(words) else "" for number in line] for line in self.coordinates["ids"]]
+
+    @functools.cache
+    def pictures(self, columns: int, rows: int) -> tuple[np.ndarray, ...]:
+        """The pictures that tokens of this lattice are patches of: of each sample, or of the only one; empty if the file holds none.
+
+        Parameters
+        ----------
+        columns, rows : int
+        """
+        if "sample_features" not in self.coordinates:
+            return ()
+        features = self.coordinates["sample_features"]
+        samples = features.reshape(-1, *features.shape[-2:])
+        colours = 3 if samples.shape[-1] % 3 == 0 and math.isqrt(samples.shape[-1] // 3) ** 2 * 3 == samples.shape[-1] else 1
+        side = math.isqrt(samples.shape[-1] // colours)
+        if samples.shape[1:] != (columns * rows, colours * side * side):
+            return ()
+        found: list[np.ndarray] = []
+        for sample in samples[:max(1, PIXELS // samples[0].size)]:
+            # token (row, column) x (colour, row, column in the patch), as images are cut into patches
+            pixels = sample.reshape(rows, columns, colours, side, side).transpose(0, 3, 1, 4, 2).reshape(rows * side, columns * side, colours)
+            low, high = float(pixels.min()), float(pixels.max())
+            found.append(np.round(255 * (pixels - low) / (high - low if high > low else 1)).astype(np.uint8))
+        return tuple(found)
 
     def facts(self, group: str) -> dict[str, Any]:
         """Attributes of a group, and of the one that it is in."""
@@ -174,12 +201,12 @@ def _axes(known: Known, one: h5py.Dataset, group: str, model: str) -> tuple[tupl
         values = (known.coordinates[stored] if stored in known.coordinates else array.coordinate(number))[:size]
         if values.dtype.kind not in "iufb":
             values = np.arange(size)
-        if name == "token" and "sample" in own and known.lines:
+        if name in TOKENS and "sample" in own and known.lines:
             axes.append(Axis(name, "", values, known.lines, by="sample", what=known.meanings.get(stored, "")))
             continue
-        names = _names(known.run, facts, name, values)
-        axes.append(Axis(name, known.units.get(stored, ""), values, names, what=known.meanings.get(stored, ""),
-                         lattice=lattice(known, facts, size) if name in TOKENS else None))
+        cut = lattice(known, facts, size) if name in TOKENS else None
+        axes.append(Axis(name, known.units.get(stored, ""), values, _names(known.run, facts, name, values), lattice=cut,
+                         pictures=known.pictures(*cut) if cut else (), what=known.meanings.get(stored, "")))
     return tuple(axes), Cut(array, tuple(map(len, axes)))
 
 

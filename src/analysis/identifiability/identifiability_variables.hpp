@@ -124,7 +124,6 @@ inline const io::Variable map_raw = map("raw", "attention weights"),
                           map_effective = map("effective", "effective attention"),
                           map_alternative = map("alternative", "other weights with the same output");
 inline const io::Attribute map_head{"map_head", "head whose maps are stored"},
-    sample_words{"sample_words", "words of the first sample, a line each"},
     value_width{"value_width", "d_v, the width of the values of a head"};
 
 // Token identifiability (identity_rates.hpp).

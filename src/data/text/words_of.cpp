@@ -15,6 +15,16 @@ std::vector<std::uint32_t> words_of(const Dataset& data, std::size_t index) {
   return words;
 }
 
+std::vector<std::string> named_words_of(const Dataset& data, std::span<const std::size_t> members) {
+  const auto names = data.words();
+  if (names.empty()) return {};
+  const Index tokens = data.tokens_x() * data.tokens_y();
+  std::vector<std::string> found(std::ssize(members) * tokens);
+  for (Index k = 0; k < std::ssize(members); ++k)
+    for (Index t = k * tokens; const auto word : words_of(data, members[k])) found[t++] = names[word];
+  return found;
+}
+
 NextWordPlaces next_words_of(const Dataset& data, const std::vector<std::size_t>& members,
                              const std::vector<char>& allowed) {
   NextWordPlaces found;

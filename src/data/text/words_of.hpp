@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -14,6 +15,10 @@ namespace fluxformer::data {
 /// The words of sample `index` of `data`, whose tokens are words: those of its real tokens, in their order. Not
 /// collective.
 std::vector<std::uint32_t> words_of(const Dataset& data, std::size_t index);
+
+/// The names of the words of samples `members`, [sample][token], of as many tokens as a sample can have: "" behind its
+/// real ones. Empty if words have no names, or tokens are features. Not collective.
+std::vector<std::string> named_words_of(const Dataset& data, std::span<const std::size_t> members);
 
 /// Words of samples one behind the other, and those of them that are to be guessed from the words before them.
 struct NextWordPlaces {

@@ -273,7 +273,7 @@ TEST_F(ArchiveFile, refuses_what_the_format_does_not_allow) {
               HasSubstr("no axis named nowhere"));
   EXPECT_THAT(refused([&] { writer.write("", {"x", {"depth"}}, {1}); }), HasSubstr("2 points"));
   EXPECT_THAT(refused([&] { writer.write("", {"x", {"time"}}, {}); }), HasSubstr("axis time of /x grows"));
-  EXPECT_THAT(refused([&] { writer.words("/x", {"a"}, "", "depth"); }), HasSubstr("not as long"));
+  EXPECT_THAT(refused([&] { writer.words("/x", {"a"}, "", {"depth"}); }), HasSubstr("not as long"));
   EXPECT_THAT(refused([&] { writer.series("", {"x", {"depth"}, "", ""}); }), HasSubstr("does not grow"));
   EXPECT_THAT(refused([&] { time.append(std::vector<double>{1, 1}); }), HasSubstr("row"));
   EXPECT_THAT(refused([&] { writer.field({"u", axes, "", ""}, part, {}); }), HasSubstr("not as long"));

@@ -685,12 +685,34 @@ class Panel {
     this.point(curve, i, j);
   }
 
-  // One row of a picture of pairs of tokens, as the lattice that the tokens come from, or as their words.
+  // The picture of the sample that tokens come from, with one of them outlined; null if the page does not have it.
+  sampleOf(series, axis, token) {
+    const held = page.pictures[axis.pictures], by = axisOf(series, "sample");
+    if (!held || !axis.lattice || this.free().includes("sample")) return null;
+    const k = by && held.pixels.length > 1 ? entry(by, this.places.sample) : 0;
+    if (!(k in held.pixels)) return null;
+    const text = atob(held.pixels[k]), canvas = element("canvas", {width: held.wide, height: held.tall}), [columns, rows] = axis.lattice;
+    const image = canvas.getContext("2d").createImageData(held.wide, held.tall);
+    for (let pixel = 0; pixel < held.wide * held.tall; pixel++) {
+      for (let colour = 0; colour < 3; colour++) image.data[4 * pixel + colour] = text.charCodeAt(held.colours * pixel + colour % held.colours);
+      image.data[4 * pixel + 3] = 255;
+    }
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    const place = (cells, which) => `${100 * which / cells}%`;
+    const outline = element("i", {style: `left: ${place(columns, token % columns)}; top: ${place(rows, Math.floor(token / columns))}; width: ${place(columns, 1)}; height: ${place(rows, 1)}`});
+    return element("div", {class: "sample", role: "img", "aria-label": `the picture that the tokens come from, token ${token} outlined`}, canvas, outline);
+  }
+
+  // One row of a picture of pairs of tokens, as the lattice that the tokens come from, or as their words; and the picture itself.
   showBeside() {
     this.beside.replaceChildren();
-    if (!this.isPairs()) return;
-    const [curve, i] = this.at, one = this.drawn[curve];
+    const [curve, i, column] = this.at, one = this.drawn[curve];
     if (!one || i >= one.tall) return;
+    if (this.isLattice()) {
+      const own = axisOf(one.series, this.free()[0]), sample = this.sampleOf(one.series, own, i * own.lattice[0] + column);
+      if (sample) this.beside.append("What went in, the token outlined", sample);
+    }
+    if (!this.isPairs()) return;
     const axis = this.axes.get(this.across), upAxis = this.axes.get(this.up), own = axisOf(one.series, this.across), {lattice} = own;
     if (!lattice && !own.names.length) return;
     const row = Array.from({length: one.wide}, (_, j) => one.values[i * one.wide + j]);
@@ -707,7 +729,8 @@ class Panel {
         return element("span", {class: j === i ? "own" : "", title: written(value), style: `background: ${colour}; color: ${dark(colour) ? "#fff" : INK}`}, this.nameOf(axis, coordinates(own)[j], this.places, one.series) || "·");
       }));
     }
-    this.beside.append(heading, cells);
+    const sample = this.sampleOf(one.series, own, i);
+    this.beside.append(heading, ...(sample ? [element("div", {class: "both"}, cells, sample)] : [cells]));
   }
 }
 
