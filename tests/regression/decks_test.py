@@ -5,14 +5,18 @@ drawn, and other programs can open the file.
 
 import configparser
 import glob
+import io
 import os
+import subprocess
 import sys
+import tarfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-import numpy as np  # noqa: E402 (the folder is put on the path first)
+import h5py  # noqa: E402 (the folder is put on the path first)
+import numpy as np  # noqa: E402
 
 from program import ROOT, ProgramTest, together  # noqa: E402
 from python_package import call  # noqa: E402
@@ -45,7 +49,9 @@ def mnist_folder():
 
 
 def built_in(name):
-    """Settings that replace data files by built-in data."""
+    """Settings that replace data files by built-in data, or by the small file of bytes (DeckTest.write_bytes)."""
+    if name.endswith("_bytes"):
+        return ["--data.file=bytes.h5"]
     return [setting for data, settings in BUILT_IN.items() if data in name for setting in settings]
 
 
@@ -54,13 +60,27 @@ class DeckTest(ProgramTest):
     SMALL_TRAINING = ("--train.samples=64", "--train.test_samples=16", "--train.epochs=1", "--train.batch=16", "--model.width=8",
                       "--model.ffn=12", "--attention.heads=2")
 
+    def write_bytes(self):
+        """Posts, and the file of their bytes. Returns the posts for training."""
+        posts = [f"From: {k}\n\nA post \xe9 on space, the {k}th of them, and no more than that.\n".encode("latin-1") for k in range(40)]
+        with tarfile.open(self.path("posts.tar.gz"), "w:gz") as tar:
+            for k, text in enumerate(posts):
+                member = tarfile.TarInfo(f"20news-bydate-{'train' if k % 4 else 'test'}/sci.space/{k}")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+        end = subprocess.run([sys.executable, os.path.join(ROOT, "docs", "examples", "newsgroup_bytes.py"), self.path("posts.tar.gz"), self.path("bytes.h5"),
+                              "32"], env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "postprocess")}, capture_output=True, text=True, check=False)
+        self.assertEqual(end.returncode, 0, end.stderr)
+        return [text for k, text in enumerate(posts) if k % 4]
+
     def train_deck(self, name, *settings, output="out.h5", ranks=1):
         end = self.run_program("train", DECKS[name], "--quiet", f"--output.file={output}", *built_in(name), *settings, ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.open(output)
 
     def train_starts(self):
-        """Trains the models that decks start from, small, into the files that they name."""
+        """Trains the models that decks start from, small, into the files that they name; and writes the file of bytes."""
+        self.write_bytes()
         os.makedirs(self.path("out"), exist_ok=True)
         for first in set(START.values()):
             self.train_deck(first, *self.SMALL_TRAINING, output=f"out/{first.replace('/', '_')}.h5")
@@ -111,14 +131,14 @@ class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
         self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles",
-                                                "train/topics", "train/20news_causal_modern", *TWINS, *(twin + "_pde" for twin in TWINS),
+                                                "train/topics", "train/20news_causal_modern", "train/20news_bytes", *TWINS, *(twin + "_pde" for twin in TWINS),
                                                 *(name + "_converged" for name in CONVERGED), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
         self.train_starts()
 
         def validate(name):
-            end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name))
+            end = self.run_program(EXPERIMENT[name], DECKS[name], "--validate", *built_in(name), *(self.SMALL_TRAINING[:2] if "bytes" in name else ()))
             self.assertEqual((end.code, end.err), (0, ""), end)
             with open(DECKS[name], encoding="utf-8") as deck:
                 experiment, stem = name.split("/")
@@ -207,9 +227,10 @@ class Train(DeckTest):
             settings = file.attrs["settings"]
             self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged")))
             self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
-            words = "masked" in name or "causal" in name
+            next_words = "causal" in name or "bytes" in name
+            words = "masked" in name or next_words
             self.assertEqual("masked" in name, "unigram_accuracy" in file["training"].attrs, name)
-            self.assertEqual("causal" in name, "ngram_accuracy" in file["training"], name)
+            self.assertEqual(next_words, "ngram_accuracy" in file["training"], name)
             # The arrays of the model that it starts from, and a new head.
             groups = set(file["model"]) - {"embedding", "layers", "equation", "final_norm", "rotary"}
             heads = set() if name.endswith("_modern") else {"word_head" if words else "head"}  # the word table alone, without a bias
@@ -250,6 +271,24 @@ class Train(DeckTest):
             checked += 1
         if checked < 7:
             print(f"NOT CHECKED: {self.id()}: {7 - checked} of 7 decks; set FLUXFORMER_DATA to their folder", file=sys.stderr)
+
+
+class Bytes(DeckTest):
+    def test_lines_of_bytes_are_those_of_the_posts_and_cost_bits(self):
+        posts = self.write_bytes()
+        with h5py.File(self.path("bytes.h5")) as file:
+            lines = file["train/ids"][...]
+        np.testing.assert_array_equal(lines[1:, 0], lines[:-1, -1])
+        text = bytes(np.concatenate([lines[0], *lines[1:, 1:]]).astype("u1"))
+        self.assertGreater(len(text) + 32, sum(map(len, posts)) + len(posts) - 1)  # less than a line is left out
+        while len(text) > max(map(len, posts)):
+            post = next(one for one in posts if text.startswith(one + b"\n"))
+            posts.remove(post)
+            text = text[len(post) + 1:]
+        self.assertTrue(any((one + b"\n").startswith(text) for one in posts), text)
+        file = self.train_deck("train/20news_bytes", *self.SMALL_TRAINING)
+        perplexity, bits = file["training/test_perplexity"][...], file["training/test_bits_per_byte"][...]
+        np.testing.assert_allclose(bits, np.log2(perplexity), rtol=1e-6)  # a byte is a word; perplexities in single precision
 
 
 class Modern(DeckTest):
