@@ -135,8 +135,10 @@ class Run(PythonTest):
                                       ("~ is not replaced", {"output": "~/x.h5"}, {}), ("/proc/none", {"output": "/proc/none/x.h5"}, {}),
                                       ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
                                       ("mesh.layers = None: a setting is a flag", {"settings": {"mesh.layers": None}}, {}),
-                                      ("settings = 'mesh.layers=3'", {"settings": "mesh.layers=3"}, {}), ("deck = {'mesh.layers': 3}", {"deck": {"mesh.layers": 3}}, {}),
-                                      ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}), ("4 copies of this script", {}, {"OMPI_COMM_WORLD_SIZE": "4"})):
+                                      ("settings = 'mesh.layers=3'", {"settings": "mesh.layers=3"}, {}),
+                                      ("deck = {'mesh.layers': 3}", {"deck": {"mesh.layers": 3}}, {}),
+                                      ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}),
+                                      ("4 copies of this script", {}, {"OMPI_COMM_WORLD_SIZE": "4"})):
             with unittest.mock.patch.dict(os.environ, variables), self.assertRaises(fluxformer.RunError) as raised:
                 self.quiet("evolve", **{"deck": "small.ini", **more})
             self.assertIn(part, str(raised.exception))
