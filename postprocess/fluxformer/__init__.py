@@ -53,8 +53,7 @@ def open(path: str | os.PathLike, group: str = "", unfinished: bool = False) -> 
     RunError
         If the file is missing, unreadable, unfinished or not of Fluxformer, or has no such group.
     """
-    from fluxformer.dataset import dataset
-    return dataset(path, group, unfinished)
+    return _module("dataset").dataset(path, group, unfinished)
 
 
 # Imported when they are first used: without h5py the command line must be able to say so.
@@ -62,14 +61,27 @@ _FROM = {"RunError": "io", "ProgramError": "solver.running", "run": "solver.runn
          "experiments": "solver.program", "keys": "solver.program"}
 
 
+def _module(name: str) -> Any:
+    """A module of this package. Where Python lacks a library that it needs, ImportError says how to get it."""
+    try:
+        return importlib.import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as failure:
+        from fluxformer.environment import fault
+        raise ModuleNotFoundError(fault(failure), name=failure.name) from None
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
+    if name in _FROM:
+        return getattr(_module(_FROM[name]), name)
+    advice = ""
+    if not name.startswith("_"):
+        from fluxformer.commands import COMMANDS
+        advice = f"; it is a command for the shell, fluxformer {COMMANDS[name].name} {COMMANDS[name].arguments}" if name in COMMANDS else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__doc__", "__file__"]  # what the tab key shows
 
 
 def load_ipython_extension(shell: Any) -> None:

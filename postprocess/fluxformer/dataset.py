@@ -12,6 +12,7 @@ from xarray.backends.common import BackendArray
 from xarray.core import indexing
 
 from fluxformer.io import Run, RunError, plain, unit_of
+from fluxformer.text import for_python
 
 NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 
@@ -45,7 +46,10 @@ def _is_dimension_only(stored: h5py.Dataset) -> bool:
 
 def dataset(path: str | os.PathLike, group: str, unfinished: bool) -> xarray.Dataset:
     """The xarray Dataset that `fluxformer.open` returns, which explains the arguments."""
-    run = Run(path, unfinished=unfinished)
+    try:
+        run = Run(path, unfinished=unfinished)
+    except RunError as failure:
+        raise RunError(for_python(str(failure))) from None
     try:
         return _dataset(run, group.strip("/"))
     except BaseException:

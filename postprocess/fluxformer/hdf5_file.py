@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
+from types import TracebackType
 
 # Parallel file systems often refuse locks, and none are needed here. HDF5 reads this variable when it
 # is loaded.
@@ -24,6 +26,18 @@ SLACK = 1 << 20  # rows that a growing file has announced and not written yet
 
 class RunError(Exception):
     """The file cannot be read as a run of Fluxformer, or lacks the requested data."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show: the lines of the caller without those of this package, which the message makes needless."""
+        shell = sys.modules["IPython"].get_ipython()
+        return shell.InteractiveTB.structured_traceback(type(self), self, _of_caller(self.__traceback__), tb_offset=1)
+
+
+def _of_caller(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback up to the first line of this package."""
+    if trace is None or trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "fluxformer":
+        return None
+    return TracebackType(_of_caller(trace.tb_next), trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
 def regular_file(path: str) -> None:

@@ -27,6 +27,7 @@ KINDS: dict[str, np.dtype] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F
                                "U64": np.dtype("<u8"), "U32": np.dtype("<u4"), "U16": np.dtype("<u2"), "U8": np.dtype("u1"),
                                "BOOL": np.dtype("?")}
 METADATA = "__metadata__"
+POINTER = b"version "  # begins what git leaves in place of a large file where git-lfs is not installed
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ class SafeTensors:
         size = os.path.getsize(path)
         try:
             with open(path, "rb") as stream:
-                length = int.from_bytes(stream.read(8), "little")
+                begin = stream.read(8)
+                if begin == POINTER:
+                    raise Unfit(f"{path}: a pointer of Git LFS, not the file itself: install git-lfs, then `git lfs pull` in its folder")
+                length = int.from_bytes(begin, "little")
                 if size < 8 or length > min(size - 8, LONGEST_HEADER):
                     raise Unfit(f"{path}: not a safetensors file: its first 8 bytes announce a header of {length} bytes, and it has {size} in all")
                 text = stream.read(length)

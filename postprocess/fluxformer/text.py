@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,13 @@ from typing import Any
 def one_line(text: str) -> str:
     """The text on one line, with a space for each run of what is not printable (line ends, bytes of a name that are no UTF-8)."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def for_python(message: str) -> str:
+    """A message with options of the command line as a caller in Python writes them: --mesh.layers=4 as settings {"mesh.layers": "4"}."""
+    for option, argument in (("--unfinished", "unfinished=True"), ("allow output.overwrite", "set overwrite=True")):
+        message = message.replace(option, argument)
+    return re.sub(r"--(\w+\.\w+)=([\w./+-]*\w)", r'settings {"\1": "\2"}', message)
 
 
 def enumerated(names: Iterable[str]) -> str:

@@ -8,7 +8,9 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -87,6 +89,24 @@ class Notebooks(NotebookTest):
                 for cell in json.load(file)["cells"]:
                     self.assertEqual((cell.get("outputs", []), cell.get("execution_count")), ([], None), path)
 
+    def test_begin_with_the_same_cell_which_finds_their_source_or_says_where_to_write_it(self):
+        notebooks = [nbformat.read(path, 4) for path in glob.glob(os.path.join(NOTEBOOKS, "*.ipynb"))]
+        firsts = {next(cell.source for cell in notebook.cells if cell.cell_type == "code") for notebook in notebooks}
+        self.assertEqual(len(firsts), 1)
+        first = f"{firsts.pop()}\nprint(root, fluxformer.__file__)"
+        environment = {**{key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}, "FLUXFORMER_BIN": BINARY}
+
+        def said(folder, source):
+            return subprocess.run([sys.executable, "-P", "-c", source], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+        found = f"{os.path.realpath(self.folder)} {os.path.realpath(self.folder)}/postprocess/fluxformer/__init__.py\n"
+        for folder in (self.folder, self.path("docs/notebooks")):
+            self.assertEqual(said(folder, first).stdout, found)
+        with tempfile.TemporaryDirectory() as elsewhere:
+            refused = said(elsewhere, first).stderr.splitlines()[-1]
+            self.assertIn(f"this notebook runs in {os.path.realpath(elsewhere)}: write its folder behind `root =` in this cell", refused)
+            self.assertEqual(said(elsewhere, first.replace("root = Path.cwd()", f"root = Path({os.path.realpath(self.folder)!r})")).stdout, found)
+
     def test_the_front(self):
         notebook = self.executed("front", 'settings = {"mesh.layers": 3, "evolve.time": 6}')
         self.assert_figures(notebook, 4)
@@ -94,7 +114,9 @@ class Notebooks(NotebookTest):
         # As the text says: euler at Courant number 1 arrives at layer k at t = k, ssp later.
         np.testing.assert_allclose(self.open("out/notebooks/front/euler.h5")["analysis/evolve/arrival_time"], [1, 2, 3], atol=1e-12)  # sums of steps of 1
         self.assertTrue((self.open("out/notebooks/front/evolve.h5")["analysis/evolve/arrival_time"][...] > [1, 2, 3]).all())
-        self.assertEqual(len(glob.glob(self.path("out/notebooks/front/sweep/*.h5"))), 6)
+        self.assertEqual(len(glob.glob(self.path("out/notebooks/front/sweep-mesh.layers=3-evolve.time=6/*.h5"))), 6)  # of other settings another folder
+        self.assertIn(self.path("out/notebooks/front/evolve.html"), self.printed(notebook))
+        self.assertTrue(os.path.exists(self.path("out/notebooks/front/evolve.html")))
 
     def test_the_transformer_and_its_twin(self):
         notebook = self.executed("twin", 'training = {"train.samples": 400, "train.test_samples": 100, "train.epochs": 2}; samples = 20')

@@ -323,6 +323,12 @@ class Files(DamageTest):
             stream.truncate(200_000_000)  # a hole
         self.refused_paths(self.path("model.safetensors"), config, "announce a header of 100000001 bytes")
 
+    def test_a_pointer_that_git_left_without_its_large_files_is_named(self):
+        _, config = save(self.folder, *self.published())
+        with open(self.path("model.safetensors"), "w", encoding="utf-8") as stream:
+            stream.write(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 440449768\n")
+        self.refused_paths(self.path("model.safetensors"), config, "model.safetensors: a pointer of Git LFS", "git lfs pull")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,6 +4,7 @@
 What is run is compared with runs by hand, what is told of keys with --describe=json, and Ctrl-C stops a run at a chosen moment."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -99,13 +100,20 @@ class Run(PythonTest):
 
     def test_raises_with_the_message_and_the_code_of_the_program(self):
         self.fails("mesh.layer: unknown key", "did you mean mesh.layers", code=2, call=lambda: self.quiet("evolve", "small.ini", {"mesh.layer": 3}))
-        self.fails("none.ini: no such file", code=2, call=lambda: fluxformer.run("evolve", "none.ini", ranks=2))
+        self.fails(f"{os.path.abspath('none.ini')}: no such file", code=2, call=lambda: fluxformer.run("evolve", "none.ini", ranks=np.int64(2)))
         self.fails("evolv: no such experiment", code=2, call=lambda: self.quiet("evolv", "small.ini", output="x.h5"))
         unstable = {"evolve.method": "euler", "evolve.cfl": 1, "evolve.time": 40, "equation.alpha": 1e30}
         failure = self.fails("evolve.max_norm", code=3, call=lambda: self.quiet("evolve", "small.ini", {**unstable, "front.threshold": 0}, ranks=2))
+        with self.assertRaisesRegex(fluxformer.RunError, r"\(unfinished=True reads it all the same\)$"):
+            fluxformer.open(failure.output)
         with fluxformer.open(failure.output, unfinished=True) as data:
             self.assertEqual(data.attrs["status"], "failed")
-        stopped = self.fails("run.time_limit", code=4, call=lambda: self.quiet("evolve", "small.ini", {"run.time_limit": 1e-6}, output="limit.h5"))
+        stopped = self.fails("run.time_limit", 'settings {"checkpoint.restart": "auto"}', code=4,
+                             call=lambda: self.quiet("evolve", "small.ini", {"run.time_limit": 1e-6}, output="limit.h5"))
+        self.fails("limit.checkpoint.h5", 'continue it with settings {"checkpoint.restart": "auto"}, or remove', code=2,
+                   call=lambda: self.quiet("evolve", "small.ini", output="limit.h5", overwrite=True))
+        self.write("there.h5", "")
+        self.fails("choose another name or set overwrite=True", code=2, call=lambda: self.quiet("evolve", "small.ini", output="there.h5"))
         self.assertIn("--run.time_limit=1e-06", stopped.command)
         again = pickle.loads(pickle.dumps(stopped))  # as from another process
         self.assertEqual((str(again), again.code, again.command), (str(stopped), 4, stopped.command))
@@ -123,13 +131,16 @@ class Run(PythonTest):
         self.assertEqual((out, err), ("", ""))
 
     def test_what_cannot_be_started_is_refused_here(self):
-        for part, more, variables in (("ranks = 0", {"ranks": 0}, {}), ("~ is not replaced", {"output": "~/x.h5"}, {}), ("/proc/none", {"output": "/proc/none/x.h5"}, {}), ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
-                                      ("is no setting", {"settings": {"mesh.layers": None}}, {}), ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}),
+        for part, more, variables in (("ranks = 0", {"ranks": 0}, {}), ("ranks = '2'", {"ranks": "2"}, {}),
+                                      ("~ is not replaced", {"output": "~/x.h5"}, {}), ("/proc/none", {"output": "/proc/none/x.h5"}, {}),
+                                      ("no such launcher", {"ranks": 2, "launcher": "mpilaunch -v"}, {}),
+                                      ("mesh.layers = None: a setting is a flag", {"settings": {"mesh.layers": None}}, {}),
+                                      ("settings = 'mesh.layers=3'", {"settings": "mesh.layers=3"}, {}),
+                                      ("deck = {'mesh.layers': 3}", {"deck": {"mesh.layers": 3}}, {}),
+                                      ("no program there", {}, {"FLUXFORMER_BIN": "./nothing"}),
                                       ("4 copies of this script", {}, {"OMPI_COMM_WORLD_SIZE": "4"})):
-            if part == "is no setting":
-                part = "a setting is a flag"
             with unittest.mock.patch.dict(os.environ, variables), self.assertRaises(fluxformer.RunError) as raised:
-                self.quiet("evolve", "small.ini", **more)
+                self.quiet("evolve", **{"deck": "small.ini", **more})
             self.assertIn(part, str(raised.exception))
         self.assertEqual(os.listdir(self.folder), ["small.ini"])
 
@@ -197,7 +208,7 @@ class Interrupt(HeldBackTest):
             end = self.ended(process)
             self.assertEqual(end.code, 0, end)
             self.assertIn("stopped: stopped by signal", end.out)
-            self.assertIn("continue with --checkpoint.restart=auto", end.out)
+            self.assertIn('continue with settings {"checkpoint.restart": "auto"}', end.out)
             self.assertIn("status: done", end.out)
             whole = self.run_program("evolve", "small.ini", "--quiet", "--evolve.method=ssp", "--evolve.cfl=0.25", "--evolve.time=64", "--inflow.every=0.75",
                                      "--output.every=8", "--output.file=whole.h5", "--output.overwrite=true", ranks=ranks)
@@ -320,6 +331,10 @@ class Description(PythonTest):
         self.assertEqual((evolve["evolve.cfl"].type, evolve["mesh.layers"].allowed), ("number", ">= 1"))
         with self.assertRaisesRegex(KeyError, "did you mean mesh.layers"):
             evolve["mesh.layer"]
+        with self.assertRaisesRegex(AttributeError, "did you mean mesh"):
+            evolve.meshh
+        with self.assertRaisesRegex(KeyError, "did you mean evolve"):
+            fluxformer.experiments()["evolv"]
         with self.assertRaisesRegex(fluxformer.RunError, "did you mean evolve"):
             fluxformer.keys("evolv")
 
@@ -341,6 +356,38 @@ class Description(PythonTest):
     def test_build_info_is_that_of_the_program(self):
         lines = self.run_program("--version").out.splitlines()
         self.assertEqual(fluxformer.build_info(), {"program": BINARY, **dict(line.split(" = ", 1) for line in lines)})
+
+
+class Package(PythonTest):
+    def python(self, *words, **variables):
+        return subprocess.run([sys.executable, *words], cwd=self.folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                              env={**ENVIRONMENT, "FLUXFORMER_BIN": BINARY, **variables})
+
+    def test_shows_the_tab_key_nothing_but_its_names(self):
+        self.assertEqual([name for name in dir(fluxformer) if not name.startswith("__")], sorted(fluxformer.__all__))
+
+    def test_says_which_library_is_missing_and_how_to_get_it(self):
+        for library in ("h5py", "xarray"):
+            for call in ("open('out.h5')", "run('evolve')", "sweep('evolve', folder='x')"):
+                end = self.python("-c", f"import sys\nsys.modules['{library}'] = None\nimport fluxformer\nfluxformer.{call}")
+                self.assertIn(f"{library} is missing for {sys.executable}. On Debian: apt-get install python3-{library}", end.stderr.splitlines()[-1], call)
+
+    def test_tells_a_command_from_a_function(self):
+        with self.assertRaisesRegex(AttributeError, "it is a command for the shell, fluxformer tokens FILE"):
+            fluxformer.__getattr__("tokens")
+        with self.assertRaisesRegex(AttributeError, "no attribute 'nothing'$"):
+            fluxformer.nothing
+
+    def test_refuses_in_ipython_without_a_line_of_its_own(self):
+        if importlib.util.find_spec("IPython") is None:
+            self.skipTest("no IPython")
+        for call, message in (("run('evolve', 'small.ini', {'mesh.layer': 3})", "did you mean mesh.layers"), ("open('none.h5')", "none.h5: no such file")):
+            end = self.python("-m", "IPython", "--colors=NoColor", "-c", f"import fluxformer\ndef called():\n    fluxformer.{call}\ncalled()",
+                              IPYTHONDIR=self.path("ipython"))
+            said = end.stdout + end.stderr
+            self.assertIn(message, said)
+            self.assertIn("in called()", said)
+            self.assertNotIn(os.path.dirname(fluxformer.__file__), said)
 
 
 class Launchers(unittest.TestCase):

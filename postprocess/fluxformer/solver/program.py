@@ -147,7 +147,7 @@ class Keys(Mapping[str, Key]):
     def __getattr__(self, section: str) -> Keys:
         found = {} if section.startswith("_") else {name: key for name, key in self._keys.items() if name.startswith(section + ".")}
         if not found:
-            raise AttributeError(f"{self._experiment} has no section {section}")
+            raise AttributeError(f"{self._experiment} has no section {section}{nearest(section, {name.partition('.')[0] for name in self._keys})}")
         return Keys(self._experiment, found)
 
     def __dir__(self) -> list[str]:
@@ -172,7 +172,9 @@ class Experiments(Mapping[str, str]):
         self._entries = entries
 
     def __getitem__(self, name: str) -> str:
-        return self._entries[name]["sentence"]
+        if name in self._entries:
+            return self._entries[name]["sentence"]
+        raise KeyError(f"{name}: no such experiment{nearest(name, self._entries)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

@@ -11,11 +11,12 @@ import time
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
+from fluxformer.dataset import dataset
 from fluxformer.io import Run, RunError, parse_settings
 from fluxformer.solver.launcher import default_ranks, environment, launched, refuse_several_pythons
-from fluxformer.solver.program import keys, program, value_text
+from fluxformer.solver.program import keys, of_python, program, value_text
 from fluxformer.solver.progress import Display
-from fluxformer.text import one_line
+from fluxformer.text import for_python, one_line
 
 if TYPE_CHECKING:
     import xarray
@@ -86,7 +87,6 @@ def run(experiment: str, deck: str | os.PathLike[str] | None = None, settings: M
         After Ctrl-C (in a notebook: interrupt), when the run has finished its step and written a checkpoint; settings
         {"checkpoint.restart": "auto"} continue it. A second Ctrl-C kills it.
     """
-    from fluxformer.dataset import dataset
     return dataset(Starter(ranks, launcher, variables or {}, progress).run(experiment, deck, settings or {}, output, overwrite), "", False)
 
 
@@ -101,9 +101,9 @@ class Starter:
 
     def __init__(self, ranks: int | None, launcher: str | None, variables: Mapping[str, str], progress: bool, at_once: int = 1) -> None:
         refuse_several_pythons()
-        self._ranks = default_ranks() if ranks is None else ranks
+        self._ranks = default_ranks() if ranks is None else of_python(ranks)
         if not isinstance(self._ranks, int) or self._ranks < 1:
-            raise RunError(f"ranks = {ranks}: a whole number from 1 on")
+            raise RunError(f"ranks = {ranks!r}: a whole number from 1 on")
         self._launcher, self._progress = launcher, progress
         self._environment = environment(self._ranks, at_once, variables)
         self.under_way: set[subprocess.Popen[str]] = set()
@@ -112,7 +112,11 @@ class Starter:
     def run(self, experiment: str, deck: str | os.PathLike[str] | None, settings: Mapping[str, object],
             output: str | os.PathLike[str] | None = None, overwrite: bool = False) -> str:
         """Runs to the end; returns the path of the output. ProgramError and KeyboardInterrupt as from `fluxformer.run`."""
-        texts = {key: value_text(value) for key, value in settings.items()}
+        if deck is not None and not isinstance(deck, (str, os.PathLike)):
+            raise RunError(f"deck = {deck!r}: the path of a deck or of an output file; settings= are keys and values that override it")
+        if not isinstance(settings, Mapping):
+            raise RunError(f'settings = {settings!r}: keys and their values, such as {{"mesh.layers": 24}}')
+        texts = {key: setting_text(key, value) for key, value in settings.items()}
         if output is not None:
             texts["output.file"] = os.fspath(output)
         if overwrite:
@@ -124,7 +128,7 @@ class Starter:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         except OSError as failure:
             raise RunError(f"output.file = {path}: {failure.filename}: {failure.strerror}") from None
-        command = launched([program(), experiment, *([os.fspath(deck)] if deck is not None else []), *([] if self._progress else ["--quiet"]),
+        command = launched([program(), experiment, *([os.path.abspath(deck)] if deck is not None else []), *([] if self._progress else ["--quiet"]),
                             *(f"--{key}={value}" for key, value in texts.items())], self._ranks, self._launcher)
         code, message = self._ended(command)
         if code != 0:
@@ -177,7 +181,7 @@ class Starter:
             process.stderr.close()
         if code == 0:
             display.release()
-        message = one_line(display.failure(code) if code != 0 else "the run was complete") or f"{command[0]} ended with exit code {code}"
+        message = for_python(one_line(display.failure(code) if code != 0 else "the run was complete")) or f"{command[0]} ended with exit code {code}"
         if interrupted:
             raise KeyboardInterrupt(message if abs(code) != signal.SIGUSR1 else "stopped before it began")
         return code, message
@@ -201,6 +205,14 @@ class Starter:
                     raise
                 interrupted = True
         return interrupted
+
+
+def setting_text(key: str, value: object) -> str:
+    """The value of a key as decks write it. RunError, with the key, for what is no setting."""
+    try:
+        return value_text(value)
+    except RunError as failure:
+        raise RunError(f"{key} = {failure}") from None
 
 
 def output_of(experiment: str, deck: str | os.PathLike[str] | None, settings: Mapping[str, str]) -> str:
