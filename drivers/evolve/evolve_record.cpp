@@ -177,7 +177,7 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::describe_samples() {
   const auto* data = problem_.inflow->data();
-  if (data == nullptr) return;
+  if (data == nullptr || !(output_.fields || output_.attention)) return;
   const auto members = problem_.inflow->indices(0);
   if (const auto words = data::named_words_of(*data, members); !words.empty()) {
     archive_.words("", evolution::sample_words, words);
