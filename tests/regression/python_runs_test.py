@@ -4,14 +4,18 @@
 What is run is compared with runs by hand, what is told of keys with --describe=json, and Ctrl-C stops a run at a chosen moment."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 import pickle
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 import unittest
@@ -411,6 +415,44 @@ class Progress(unittest.TestCase):
         self.assertEqual(len(drawn), 2)
         self.assertIn('value="12" max="48"', drawn[0])
         self.assertIn('value="24" max="48"', drawn[1])
+
+    def on_screen(self, columns, lines):
+        """The rows that a terminal so wide (0: it does not say) shows after these lines of the program, and all that was written to it."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        display = Display(True)
+        with open(slave, "w", encoding="utf-8") as terminal, contextlib.redirect_stderr(terminal):
+            for line in lines:
+                display.take(line, True)
+            display.close()
+            terminal.write("the end")
+            terminal.flush()
+            written = b""
+            while not written.endswith(b"the end"):
+                written += os.read(master, 4096)
+        rows, place = [""], 0
+        for letter in written.decode():
+            if letter == "\n":
+                rows.append("")
+            elif letter == "\r":
+                place = 0
+            else:
+                rows[-1] = rows[-1][:place] + letter + rows[-1][place + 1:]
+                place += 1
+        return rows, written.decode()
+
+    def test_in_a_terminal_is_a_line_that_is_written_over(self):
+        long, short = self.LINE.replace("12", "24"), "train 36 of 48 steps, 6 a second, 0:02 left"
+        bars = {done: f"[{'#' * (5 * done // 12):.<20}] " for done in (12, 24, 36, 48)}
+        rows, written = self.on_screen(100, [self.LINE, long, short, "epoch 1: loss 2", self.LINE.replace("12", "48"), "evolve 3 steps, 2 a second"])
+        self.assertEqual([row.rstrip() for row in rows], [bars[36] + short, "epoch 1: loss 2", "evolve 3 steps, 2 a second", "the end"])
+        for text in (bars[12] + self.LINE, bars[24] + long, bars[48] + self.LINE.replace("12", "48")):  # they were there
+            self.assertIn("\r" + text, written)
+        # It never fills the last column, after which a terminal would begin another row.
+        for columns, width in ((50, 49), (0, 79)):
+            rows, _ = self.on_screen(columns, [long, self.LINE, short])
+            self.assertEqual(rows, [(bars[36] + short)[:width].ljust(width), "the end"])
 
     def test_errors_are_held_back_until_the_run_goes_on(self):
         display, err, out = Display(True), io.StringIO(), io.StringIO()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
+import os
 import re
-import shutil
 import sys
 import time
 from typing import Any, TextIO
@@ -79,7 +79,7 @@ class Display:
             bar = f'<progress value="{done:g}" max="{total:g}" style="width:20em"></progress> ' if total > 0 else ""
             self._draw(f"{bar}<code>{html.escape(line)}</code>")
         elif sys.stderr.isatty():
-            width = shutil.get_terminal_size().columns - 1
+            width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1  # 0: it does not say
             filled = f"[{'#' * int(20 * done / total):.<20}] " if total > 0 else ""
             text = (filled + line)[:width]
             sys.stderr.write("\r" + text.ljust(min(self._open, width)))
