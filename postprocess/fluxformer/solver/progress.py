@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any, TextIO
 
+from fluxformer.environment import ipython
+
 # As base/progress.cpp writes it: "train 265 of 4158 steps, 6.48 a second, 9:59 left, loss 5.5".
 LINE = re.compile(r"(?P<what>\w+) (?P<done>[-+.\de]+)(?: of (?P<total>[-+.\de]+))? .*, [-+.\deinf]+ a second")
 MESSAGE = "fluxformer: "
@@ -18,7 +20,7 @@ BETWEEN_LINES = 5.0  # seconds
 
 def notebook() -> Any:
     """The shell of a notebook if this is one, else None."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = ipython()
     return shell if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 

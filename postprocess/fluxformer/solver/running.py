@@ -15,7 +15,7 @@ from fluxformer.io import Run, RunError, parse_settings
 from fluxformer.solver.launcher import default_ranks, environment, launched, refuse_several_pythons
 from fluxformer.solver.program import keys, program, value_text
 from fluxformer.solver.progress import Display
-from fluxformer.text import one_line
+from fluxformer.text import NO_HOME, one_line
 
 if TYPE_CHECKING:
     import xarray
@@ -119,7 +119,7 @@ class Starter:
             texts["output.overwrite"] = "true"
         path = output_of(experiment, deck, texts)
         if path.startswith("~"):
-            raise RunError(f"output.file = {path}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)")
+            raise RunError(f"output.file = {path}: {NO_HOME}")
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         except OSError as failure:
