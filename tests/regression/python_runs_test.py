@@ -473,21 +473,29 @@ class Progress(unittest.TestCase):
 
 class Completion(PythonTest):
     def test_of_experiments_then_of_their_keys(self):
-        self.assertEqual(candidates('fluxformer.run("ev'), list(fluxformer.experiments()))
-        self.assertEqual(candidates('keys("'), list(fluxformer.experiments()))
-        self.assertEqual(candidates('fluxformer.run("evolve", settings={"mesh.la'), list(fluxformer.keys("evolve")))
-        self.assertEqual(candidates('print("mesh.la'), [])
+        for text in ('fluxformer.run("ev', 'keys("', 'run(\n  experiment = "', 'run("evolve")\nrun("', 'run("evolve", deck=name("'):
+            self.assertEqual(candidates(text), list(fluxformer.experiments() if "name" not in text else fluxformer.keys("evolve")), text)
+        for text in ('fluxformer.run("evolve", settings={"mesh.la', 'run("train")\nrun("evolve",\n  settings={\n    "a": float("1"),\n    "', "sweep('evolve', over={'"):
+            self.assertEqual(candidates(text), list(fluxformer.keys("evolve")), text)
+        for text in ('print("mesh.la', 'run("evolve", mesh.la', 'run("none", {"mesh.la', 'data = run("evolve")\ndata["mesh.la', 'run(name, {"mesh.la'):
+            self.assertEqual(candidates(text), [], text)
 
     def test_in_ipython(self):
         try:
+            from IPython.core import completer
             from IPython.core.interactiveshell import InteractiveShell
         except ImportError as missing:
             self.skipTest(str(missing))
         shell = InteractiveShell()
         fluxformer.load_ipython_extension(shell)
-        for text, expected in (('fluxformer.run("evo', ["evolve"]), ('fluxformer.run("evolve", settings={"mesh.lay', ["mesh.layers"]),
-                               ('d = fluxformer.sweep("train", over={"attention.win', ["attention.window"])):
-            self.assertEqual(shell.complete(text.split('"')[-1], text, len(text))[1], expected, text)
+        cells = [('fluxformer.run("evo', "evolve"), ('fluxformer.run("evolve", settings={"mesh.lay', "mesh.layers"),
+                 ('d = fluxformer.sweep("train", over={"attention.win', "attention.window"), ('data = 1\nfluxformer.run("evo', "evolve")]
+        if hasattr(completer, "context_matcher"):  # IPython 8.6
+            cells += [('fluxformer.run("evolve",\n               settings={"mesh.lay', "mesh.layers"),
+                      ('d = fluxformer.sweep("train", over={\n    "run.seed": [1],\n    "attention.win', "attention.window")]
+        for cell, expected in cells:
+            with completer.provisionalcompleter():
+                self.assertEqual([one.text for one in shell.Completer.completions(cell + "\nprint(1)", len(cell))], [expected], cell)
 
 
 if __name__ == "__main__":
