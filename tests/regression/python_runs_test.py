@@ -111,6 +111,10 @@ class Run(PythonTest):
             self.assertEqual(data.attrs["status"], "failed")
         stopped = self.fails("run.time_limit", code=4, call=lambda: self.quiet("evolve", "small.ini", {"run.time_limit": 1e-6}, output="limit.h5"))
         self.assertIn("--run.time_limit=1e-06", stopped.command)
+        self.write("text", "no program")
+        os.chmod("text", 0o755)
+        with unittest.mock.patch.dict(os.environ, {"FLUXFORMER_BIN": self.path("text")}):
+            self.fails("text: Exec format error", code=1, call=lambda: self.quiet("evolve", "small.ini", output="x.h5"))
         again = pickle.loads(pickle.dumps(stopped))  # as from another process
         self.assertEqual((str(again), again.code, again.command), (str(stopped), 4, stopped.command))
 
@@ -176,15 +180,21 @@ class Interrupt(HeldBackTest):
         self.addCleanup(self.stop, process)
         return process, hold, hold.wait_for("held", process, runs)
 
-    def until_gone(self, process, pids):
+    def until(self, happened, fault):
+        deadline = time.monotonic() + TIMEOUT
+        while not happened():
+            self.assertLess(time.monotonic(), deadline, fault)
+            time.sleep(0.01)
+
+    def until_gone(self, sessions):
+        self.until(lambda: not any(members(session) for session in sessions), "its processes are still there")
+
+    def killed(self, process, pids):
         """How the script ends after a second Ctrl-C, when these processes are gone, and those of their sessions."""
         sessions = {os.getsid(pid) for pid in pids}
         os.kill(process.pid, signal.SIGINT)
         end = self.ended(process)
-        deadline = time.monotonic() + TIMEOUT
-        while any(members(session) for session in sessions):
-            self.assertLess(time.monotonic(), deadline, "its processes are still there")
-            time.sleep(0.01)
+        self.until_gone(sessions)
         return end
 
     def clean(self):
@@ -223,14 +233,28 @@ class Interrupt(HeldBackTest):
         process, hold, pids = self.held(1, self.OF_SWEEP.replace("print(\"stopped:\"", "sys.exit(\"killed\")\n    print(\"stopped:\""), ".checkpoint.h5", 2)
         os.kill(process.pid, signal.SIGINT)
         hold.wait_for("woken", process, 2)
-        self.until_gone(process, pids)
+        self.killed(process, pids)
+
+    def test_when_the_script_itself_is_killed_the_run_stops_with_its_checkpoint_too(self):
+        for ranks, number in ((1, signal.SIGKILL), (2, signal.SIGTERM)):
+            process, hold, pids = self.held(ranks)
+            sessions = {os.getsid(pid) for pid in pids}
+            os.kill(process.pid, number)
+            self.assertEqual(self.ended(process).code, -number)
+            self.until(lambda hold=hold: hold.seen("woken"), "the run got no signal")
+            hold.let_go()
+            self.until_gone(sessions)
+            with fluxformer.open(self.path("out.h5"), unfinished=True) as data:
+                self.assertEqual(data.attrs["status"], "interrupted")
+            self.assertTrue(os.path.exists(self.path("out.checkpoint.h5")))
+            self.clean()
 
     def test_a_second_one_kills_it(self):
         for ranks in (1, 2):
             process, hold, pids = self.held(ranks)
             os.kill(process.pid, signal.SIGINT)
             hold.wait_for("woken", process)
-            self.assertIn("stopped: the run was killed", self.until_gone(process, pids).out)
+            self.assertIn("stopped: the run was killed", self.killed(process, pids).out)
             self.clean()
 
 
@@ -475,7 +499,8 @@ class Completion(PythonTest):
     def test_of_experiments_then_of_their_keys(self):
         for text in ('fluxformer.run("ev', 'keys("', 'run(\n  experiment = "', 'run("evolve")\nrun("', 'run("evolve", deck=name("'):
             self.assertEqual(candidates(text), list(fluxformer.experiments() if "name" not in text else fluxformer.keys("evolve")), text)
-        for text in ('fluxformer.run("evolve", settings={"mesh.la', 'run("train")\nrun("evolve",\n  settings={\n    "a": float("1"),\n    "', "sweep('evolve', over={'"):
+        for text in ('fluxformer.run("evolve", settings={"mesh.la', 'run("train")\nrun("evolve",\n  settings={\n    "a": float("1"),\n    "',
+                     "sweep('evolve', over={'"):
             self.assertEqual(candidates(text), list(fluxformer.keys("evolve")), text)
         for text in ('print("mesh.la', 'run("evolve", mesh.la', 'run("none", {"mesh.la', 'data = run("evolve")\ndata["mesh.la', 'run(name, {"mesh.la'):
             self.assertEqual(candidates(text), [], text)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
 from fluxformer.io import Run, RunError, parse_settings
-from fluxformer.solver.launcher import default_ranks, environment, launched, refuse_several_pythons
+from fluxformer.solver.launcher import bound, default_ranks, environment, launched, refuse_several_pythons
 from fluxformer.solver.program import keys, program, value_text
 from fluxformer.solver.progress import Display
 from fluxformer.text import NO_HOME, one_line
@@ -141,8 +141,8 @@ class Starter:
     def _ended(self, command: list[str]) -> tuple[int, str]:
         """Runs the command to its end; returns its exit code, and what it said of a failure in one line."""
         try:
-            process = subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       errors="backslashreplace", start_new_session=True)  # Ctrl-C in a terminal is for Python alone
+            process = subprocess.Popen(bound(command), env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, errors="backslashreplace", start_new_session=True)  # Ctrl-C in a terminal is for Python alone
         except OSError as failure:
             raise RunError(f"{command[0]}: {failure.strerror}") from None
         self.under_way.add(process)
