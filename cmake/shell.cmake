@@ -13,8 +13,9 @@ endif()
 
 file(GLOB_RECURSE package_sources CONFIGURE_DEPENDS postprocess/fluxformer/*.py)  # the options of commands
 
-# fluxformer_page(script output): docs/<script>.py writes <build>/share/<output>. The address sanitizer is not asked for leaks.
-function(fluxformer_page script output)
+# fluxformer_page(script output destination): docs/<script>.py writes <build>/share/<output>, which is installed in a folder of the tree. The
+# address sanitizer is not asked for leaks.
+function(fluxformer_page script output destination)
   set(output ${PROJECT_BINARY_DIR}/share/${output})
   cmake_path(GET output PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
@@ -25,9 +26,10 @@ function(fluxformer_page script output)
             ${PROJECT_SOURCE_DIR}/postprocess/fluxformer/commands.json ${package_sources}
     COMMENT "docs/${script}.py: ${output}" VERBATIM)
   add_custom_target(${script} ALL DEPENDS ${output})
+  install(CODE "if(NOT EXISTS \"${output}\")
+    message(FATAL_ERROR \"${output} is missing: cmake --build ${PROJECT_BINARY_DIR} makes all that is installed\")
+  endif()" COMPONENT program)
+  install(FILES ${output} DESTINATION ${destination} COMPONENT program)
 endfunction()
-fluxformer_page(completion bash-completion/completions/fluxformer)
-fluxformer_page(manual man/man1/fluxformer.1)
-install(FILES ${PROJECT_BINARY_DIR}/share/bash-completion/completions/fluxformer
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
-install(FILES ${PROJECT_BINARY_DIR}/share/man/man1/fluxformer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+fluxformer_page(completion bash-completion/completions/fluxformer ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+fluxformer_page(manual man/man1/fluxformer.1 ${CMAKE_INSTALL_MANDIR}/man1)

@@ -105,7 +105,7 @@ A command of the Python package ends with its own code, 0, 1 or 2, or by the sig
 .SH ENVIRONMENT
 .TP
 .B FLUXFORMER_PYTHON
-The Python that runs the commands, instead of that of configure time.
+The Python that runs the commands, instead of that of configure time; that of job scripts.
 .TP
 .B PYTHONPATH
 Folders with the Python package, after that which is installed beside the program.
@@ -113,11 +113,26 @@ Folders with the Python package, after that which is installed beside the progra
 .B FLUXFORMER_TRACEBACK
 If set, commands show where a fault happened.
 .TP
-.BR OMP_NUM_THREADS ", " OPENBLAS_NUM_THREADS
-Threads of a rank in matrix products; one, unless they are set.
+.B FLUXFORMER_BIN
+The program that Python (fluxformer.run) and job scripts start.
+.TP
+.B FLUXFORMER_LAUNCHER
+What starts several ranks for Python and job scripts: auto, srun, mpirun; for Python also another one, with its options.
+.TP
+.B FLUXFORMER_PROGRESS
+Seconds between lines of progress that go to no terminal; 5, unless it is set.
+.TP
+.BR OMP_NUM_THREADS ", " OPENBLAS_NUM_THREADS ", " BLIS_NUM_THREADS
+Threads of a rank in matrix products; one, unless one of them is set.
 .TP
 .B OPENBLAS_CORETYPE
 Kernels of matrix products; the program warns if they do not fit the processor.
+.TP
+.B PETSC_OPTIONS
+Options that PETSc reads when it starts; they are kept in the file.
+.TP
+.B HDF5_USE_FILE_LOCKING
+Whether HDF5 locks files; commands read without locks, unless it is set.
 .SH FILES
 .I PREFIX
 is that of the installed tree, /usr for the Debian package.

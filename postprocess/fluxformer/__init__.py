@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from typing import TYPE_CHECKING, Any
+
+from fluxformer.environment import ipython
 
 if TYPE_CHECKING:
     import xarray
@@ -90,5 +91,5 @@ def load_ipython_extension(shell: Any) -> None:
     load(shell)
 
 
-if (_shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()) is not None:
+if (_shell := ipython()) is not None:
     load_ipython_extension(_shell)

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from fluxformer.commands import COMMANDS, overview
 from fluxformer.environment import fault, of_environment, versions
-from fluxformer.text import one_line
+from fluxformer.text import NO_HOME, one_line
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)  # a folder of others, or on a file system that is only read
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ["MPLBACKEND"] = "Agg"  # figures go to files; a shell inside Jupyter names a back end that matplotlib alone does not have
     for word in arguments[1:]:
         if (word.partition("=")[2] if word.startswith("--") else word).startswith("~"):
-            _fail(f"{word}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)", name)
+            _fail(f"{word}: {NO_HOME}", name)
     try:
         command = importlib.import_module(f"fluxformer.{COMMANDS[name].module}")
         from fluxformer.io import RunError

@@ -1,14 +1,20 @@
-"""Faults of the Python around this package (libraries that are missing, broken, or of a version that does not fit), which are never faults
-of a file. Needs the standard library only."""
+"""The Python around this package: its faults (libraries that are missing, broken, or of a version that does not fit), which are never faults
+of a file, and its shell. Needs the standard library only."""
 
 from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
 PACKAGES = {"h5py": "python3-h5py", "numpy": "python3-numpy", "matplotlib": "python3-matplotlib", "scipy": "python3-scipy",
             "xarray": "python3-xarray", "jinja2": "python3-jinja2", "plotly": "python3-plotly", "h5netcdf": "python3-h5netcdf",
             "IPython": "python3-ipython", "torch": "python3-torch"}
+
+
+def ipython() -> Any:
+    """The shell of IPython or of a notebook that this Python runs in; None elsewhere."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
 def missing(name: str) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+NO_HOME = "~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)"  # as base/deck.cpp says
+
 
 def one_line(text: str) -> str:
     """The text on one line, with a space for each run of what is not printable (line ends, bytes of a name that are no UTF-8)."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the image of packaging/Containerfile from a Debian root, and runs it: version, a deck on two ranks, figures.
+# Builds the image of packaging/Containerfile from a Debian root, and runs it: version, a deck on two ranks, figures, the explorer.
 #
 #   tests/portability/container.sh ROOT_ARCHIVE [FOLDER]     a tar file of what `debootstrap --variant=minbase` made; a folder for the Debian
 #                                                            packages that the image is made of (deb.sh tries them)
@@ -49,4 +49,6 @@ inside sh -c 'set -e; cd /tmp
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   mpiexec -n 2 fluxformer evolve /usr/share/fluxformer/input/evolve/evolve.ini --mesh.layers=2 --evolve.time=4 --output.file=out.h5
   fluxformer plot out.h5 --output figures
-  test -s figures/front.png'
+  fluxformer view out.h5 --output page.html
+  test -s figures/front.png
+  test -s page.html'

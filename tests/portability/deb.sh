@@ -13,7 +13,7 @@ listed() { # files of the system, but for what apt and dpkg know and keep
 }
 
 inside() { # in the root, with the packages in /tmp/deb
-  local deb names=()
+  local deb made names=()
   export DEBIAN_FRONTEND=noninteractive HOME=/tmp/deb OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   cd /tmp/deb
@@ -30,7 +30,10 @@ inside() { # in the root, with the packages in /tmp/deb
   fluxformer --version
   mpiexec -n 2 fluxformer evolve /usr/share/fluxformer/input/evolve/evolve.ini --mesh.layers=2 --evolve.time=4 --output.file=out.h5
   fluxformer plot out.h5 --output figures
-  [ -s figures/front.png ]
+  fluxformer view out.h5 --output page.html
+  for made in figures/front.png page.html /usr/share/man/man1/fluxformer.1 /usr/share/bash-completion/completions/fluxformer; do
+    [ -s "$made" ]
+  done
   cd ..
   dpkg -L "${names[@]}" >/tmp/deb/held
   apt-get purge -qy "${names[@]}"

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""The manual page has every experiment, key and command of the program, and no fault of its language."""
+"""The manual page has every experiment, key and command of the program, the variables that are read, and no fault of its language.
 
+Status 77 if mandoc is not installed."""
+
+import glob
 import os
 import re
 import shutil
@@ -11,11 +14,14 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+if not shutil.which("mandoc"):
+    print("NOT RUN: mandoc is missing (apt-get install mandoc)", file=sys.stderr)
+    sys.exit(77)
+
 from described import description  # noqa: E402 (the folder is put on the path first)
 from program import BINARY, ROOT  # noqa: E402
 
 
-@unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed (apt-get install mandoc)")
 class ManualPage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -55,6 +61,17 @@ class ManualPage(unittest.TestCase):
         for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXPERIMENTS", "COMMANDS", "KEYS", "EXIT STATUS", "ENVIRONMENT", "FILES",
                         "EXAMPLES", "SEE ALSO"):
             self.assertEqual(text.splitlines().count(heading), 1, heading)
+
+    def test_it_has_the_variables_that_program_and_package_read(self):
+        read = set()
+        for pattern in ("src/**/*.cpp", "drivers/**/*.cpp", "solvers/**/*.cpp", "postprocess/fluxformer/**/*.py"):
+            for path in glob.glob(os.path.join(ROOT, pattern), recursive=True):
+                with open(path, encoding="utf-8") as stream:
+                    read |= {*re.findall(r'"(FLUXFORMER_[A-Z_]+|\w+_NUM_THREADS)"|getenv\("(\w+)"\)|environ\.setdefault\("(\w+)"', stream.read())}
+        with open(self.page, encoding="utf-8") as stream:
+            section = re.search(r"\.SH ENVIRONMENT\n.*?\.SH", stream.read(), re.DOTALL)[0]
+        told = " ".join(re.findall(r"^\.BR? (.*)$", section, re.MULTILINE)).replace('", "', "").split()
+        self.assertEqual({"".join(names) for names in read} | {"PYTHONPATH"}, {*told})
 
     def test_exit_codes_are_those_of_the_source(self):
         with open(os.path.join(ROOT, "src", "base", "error.hpp"), encoding="utf-8") as stream:

@@ -4,15 +4,19 @@
 What is run is compared with runs by hand, what is told of keys with --describe=json, and Ctrl-C stops a run at a chosen moment."""
 
 import contextlib
+import fcntl
 import importlib.util
 import io
 import json
 import os
 import pickle
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 import unittest
@@ -115,6 +119,10 @@ class Run(PythonTest):
         self.write("there.h5", "")
         self.fails("choose another name or set overwrite=True", code=2, call=lambda: self.quiet("evolve", "small.ini", output="there.h5"))
         self.assertIn("--run.time_limit=1e-06", stopped.command)
+        self.write("text", "no program")
+        os.chmod("text", 0o755)
+        with unittest.mock.patch.dict(os.environ, {"FLUXFORMER_BIN": self.path("text")}):
+            self.fails("text: Exec format error", code=1, call=lambda: self.quiet("evolve", "small.ini", output="x.h5"))
         again = pickle.loads(pickle.dumps(stopped))  # as from another process
         self.assertEqual((str(again), again.code, again.command), (str(stopped), 4, stopped.command))
 
@@ -183,15 +191,21 @@ class Interrupt(HeldBackTest):
         self.addCleanup(self.stop, process)
         return process, hold, hold.wait_for("held", process, runs)
 
-    def until_gone(self, process, pids):
+    def until(self, happened, fault):
+        deadline = time.monotonic() + TIMEOUT
+        while not happened():
+            self.assertLess(time.monotonic(), deadline, fault)
+            time.sleep(0.01)
+
+    def until_gone(self, sessions):
+        self.until(lambda: not any(members(session) for session in sessions), "its processes are still there")
+
+    def killed(self, process, pids):
         """How the script ends after a second Ctrl-C, when these processes are gone, and those of their sessions."""
         sessions = {os.getsid(pid) for pid in pids}
         os.kill(process.pid, signal.SIGINT)
         end = self.ended(process)
-        deadline = time.monotonic() + TIMEOUT
-        while any(members(session) for session in sessions):
-            self.assertLess(time.monotonic(), deadline, "its processes are still there")
-            time.sleep(0.01)
+        self.until_gone(sessions)
         return end
 
     def clean(self):
@@ -230,14 +244,28 @@ class Interrupt(HeldBackTest):
         process, hold, pids = self.held(1, self.OF_SWEEP.replace("print(\"stopped:\"", "sys.exit(\"killed\")\n    print(\"stopped:\""), ".checkpoint.h5", 2)
         os.kill(process.pid, signal.SIGINT)
         hold.wait_for("woken", process, 2)
-        self.until_gone(process, pids)
+        self.killed(process, pids)
+
+    def test_when_the_script_itself_is_killed_the_run_stops_with_its_checkpoint_too(self):
+        for ranks, number in ((1, signal.SIGKILL), (2, signal.SIGTERM)):
+            process, hold, pids = self.held(ranks)
+            sessions = {os.getsid(pid) for pid in pids}
+            os.kill(process.pid, number)
+            self.assertEqual(self.ended(process).code, -number)
+            self.until(lambda hold=hold: hold.seen("woken"), "the run got no signal")
+            hold.let_go()
+            self.until_gone(sessions)
+            with fluxformer.open(self.path("out.h5"), unfinished=True) as data:
+                self.assertEqual(data.attrs["status"], "interrupted")
+            self.assertTrue(os.path.exists(self.path("out.checkpoint.h5")))
+            self.clean()
 
     def test_a_second_one_kills_it(self):
         for ranks in (1, 2):
             process, hold, pids = self.held(ranks)
             os.kill(process.pid, signal.SIGINT)
             hold.wait_for("woken", process)
-            self.assertIn("stopped: the run was killed", self.until_gone(process, pids).out)
+            self.assertIn("stopped: the run was killed", self.killed(process, pids).out)
             self.clean()
 
 
@@ -296,7 +324,8 @@ class Sweeps(PythonTest):
         self.assertNotEqual(*values.values())
         self.assertNotEqual(*(_name({"a.b": [one]}, (one,)) for one in ("m/a", "m_a")))
         for part, over in (("has no values", {"mesh.layers": []}), ("is there twice", {"mesh.layers": [1, 1]}), ("in over and in settings", {"model.width": [4]}),
-                           ("set by the sweep", {"output.file": ["a"]})):
+                           ("set by the sweep", {"output.file": ["a"]}), (r"such as \[2\]", {"mesh.layers": 2}),
+                           (r"such as \['ssp'\]", {"evolve.method": "ssp"}), ("did you mean mesh.layers", {"mesh.layer": [2]})):
             with self.assertRaisesRegex(fluxformer.RunError, part):
                 self.sweep(over, "other")
 
@@ -459,6 +488,44 @@ class Progress(unittest.TestCase):
         self.assertIn('value="12" max="48"', drawn[0])
         self.assertIn('value="24" max="48"', drawn[1])
 
+    def on_screen(self, columns, lines):
+        """The rows that a terminal so wide (0: it does not say) shows after these lines of the program, and all that was written to it."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        display = Display(True)
+        with open(slave, "w", encoding="utf-8") as terminal, contextlib.redirect_stderr(terminal):
+            for line in lines:
+                display.take(line, True)
+            display.close()
+            terminal.write("the end")
+            terminal.flush()
+            written = b""
+            while not written.endswith(b"the end"):
+                written += os.read(master, 4096)
+        rows, place = [""], 0
+        for letter in written.decode():
+            if letter == "\n":
+                rows.append("")
+            elif letter == "\r":
+                place = 0
+            else:
+                rows[-1] = rows[-1][:place] + letter + rows[-1][place + 1:]
+                place += 1
+        return rows, written.decode()
+
+    def test_in_a_terminal_is_a_line_that_is_written_over(self):
+        long, short = self.LINE.replace("12", "24"), "train 36 of 48 steps, 6 a second, 0:02 left"
+        bars = {done: f"[{'#' * (5 * done // 12):.<20}] " for done in (12, 24, 36, 48)}
+        rows, written = self.on_screen(100, [self.LINE, long, short, "epoch 1: loss 2", self.LINE.replace("12", "48"), "evolve 3 steps, 2 a second"])
+        self.assertEqual([row.rstrip() for row in rows], [bars[36] + short, "epoch 1: loss 2", "evolve 3 steps, 2 a second", "the end"])
+        for text in (bars[12] + self.LINE, bars[24] + long, bars[48] + self.LINE.replace("12", "48")):  # they were there
+            self.assertIn("\r" + text, written)
+        # It never fills the last column, after which a terminal would begin another row.
+        for columns, width in ((50, 49), (0, 79)):
+            rows, _ = self.on_screen(columns, [long, self.LINE, short])
+            self.assertEqual(rows, [(bars[36] + short)[:width].ljust(width), "the end"])
+
     def test_errors_are_held_back_until_the_run_goes_on(self):
         display, err, out = Display(True), io.StringIO(), io.StringIO()
         with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
@@ -478,21 +545,30 @@ class Progress(unittest.TestCase):
 
 class Completion(PythonTest):
     def test_of_experiments_then_of_their_keys(self):
-        self.assertEqual(candidates('fluxformer.run("ev'), list(fluxformer.experiments()))
-        self.assertEqual(candidates('keys("'), list(fluxformer.experiments()))
-        self.assertEqual(candidates('fluxformer.run("evolve", settings={"mesh.la'), list(fluxformer.keys("evolve")))
-        self.assertEqual(candidates('print("mesh.la'), [])
+        for text in ('fluxformer.run("ev', 'keys("', 'run(\n  experiment = "', 'run("evolve")\nrun("', 'run("evolve", deck=name("'):
+            self.assertEqual(candidates(text), list(fluxformer.experiments() if "name" not in text else fluxformer.keys("evolve")), text)
+        for text in ('fluxformer.run("evolve", settings={"mesh.la', 'run("train")\nrun("evolve",\n  settings={\n    "a": float("1"),\n    "',
+                     "sweep('evolve', over={'"):
+            self.assertEqual(candidates(text), list(fluxformer.keys("evolve")), text)
+        for text in ('print("mesh.la', 'run("evolve", mesh.la', 'run("none", {"mesh.la', 'data = run("evolve")\ndata["mesh.la', 'run(name, {"mesh.la'):
+            self.assertEqual(candidates(text), [], text)
 
     def test_in_ipython(self):
         try:
+            from IPython.core import completer
             from IPython.core.interactiveshell import InteractiveShell
         except ImportError as missing:
             self.skipTest(str(missing))
         shell = InteractiveShell()
         fluxformer.load_ipython_extension(shell)
-        for text, expected in (('fluxformer.run("evo', ["evolve"]), ('fluxformer.run("evolve", settings={"mesh.lay', ["mesh.layers"]),
-                               ('d = fluxformer.sweep("train", over={"attention.win', ["attention.window"])):
-            self.assertEqual(shell.complete(text.split('"')[-1], text, len(text))[1], expected, text)
+        cells = [('fluxformer.run("evo', "evolve"), ('fluxformer.run("evolve", settings={"mesh.lay', "mesh.layers"),
+                 ('d = fluxformer.sweep("train", over={"attention.win', "attention.window"), ('data = 1\nfluxformer.run("evo', "evolve")]
+        if hasattr(completer, "context_matcher"):  # IPython 8.6
+            cells += [('fluxformer.run("evolve",\n               settings={"mesh.lay', "mesh.layers"),
+                      ('d = fluxformer.sweep("train", over={\n    "run.seed": [1],\n    "attention.win', "attention.window")]
+        for cell, expected in cells:
+            with completer.provisionalcompleter():
+                self.assertEqual([one.text for one in shell.Completer.completions(cell + "\nprint(1)", len(cell))], [expected], cell)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 
 from fluxformer.io import RunError
@@ -16,6 +17,17 @@ VARIABLE = "FLUXFORMER_LAUNCHER"  # as in jobscripts/machine.sh: auto, srun, mpi
 OF_LAUNCHERS = ("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_FIRST_RANKS", "OMPI_APP_CTX", "OMPI_FILE_LOCATION", "OMPI_MCA_ess_", "OMPI_MCA_orte_", "OMPI_MCA_pmix",
                 "OMPI_ARGV", "OMPI_COMMAND", "OMPI_NUM_APP_CTX", "PMIX_", "PMI_", "PALS_", "PRTE_LAUNCHED", "SLURM_PROCID", "SLURM_LOCALID")
 TASKS_OF_PYTHON = ("OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_SIZE")
+# For `bound`. 1 is PR_SET_PDEATHSIG.
+BINDING = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGUSR1))
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("its Python has ended")
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as failure:
+    sys.exit(f"{sys.argv[2]}: {failure.strerror}")
+"""
 
 
 def in_job() -> bool:
@@ -76,6 +88,12 @@ def launched(command: list[str], ranks: int, launcher: str | None) -> list[str]:
     if any("{ranks}" in word for word in words):
         return [word.replace("{ranks}", str(ranks)) for word in words] + command
     return [*words, "-n", str(ranks), *command]
+
+
+def bound(command: list[str]) -> list[str]:
+    """The command, as one that Linux sends SIGUSR1 when the thread that started it ends, as all do in a Python that is killed: the run stops with
+    a checkpoint. To ask for that between fork and exec is not safe where there are threads: another Python does, and becomes the command."""
+    return [sys.executable, "-I", "-S", "-c", BINDING, str(os.getpid()), *command]
 
 
 def environment(ranks: int, at_once: int, more: Mapping[str, str]) -> dict[str, str]:

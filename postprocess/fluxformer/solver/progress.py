@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import os
 import re
-import shutil
 import sys
 import time
 from typing import Any, TextIO
+
+from fluxformer.environment import ipython
 
 # As base/progress.cpp writes it: "train 265 of 4158 steps, 6.48 a second, 9:59 left, loss 5.5".
 LINE = re.compile(r"(?P<what>\w+) (?P<done>[-+.\de]+)(?: of (?P<total>[-+.\de]+))? .*, [-+.\deinf]+ a second")
@@ -18,7 +20,7 @@ BETWEEN_LINES = 5.0  # seconds
 
 def notebook() -> Any:
     """The shell of a notebook if this is one, else None."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = ipython()
     return shell if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
@@ -79,7 +81,7 @@ class Display:
             bar = f'<progress value="{done:g}" max="{total:g}" style="width:20em"></progress> ' if total > 0 else ""
             self._draw(f"{bar}<code>{html.escape(line)}</code>")
         elif sys.stderr.isatty():
-            width = shutil.get_terminal_size().columns - 1
+            width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1  # 0: it does not say
             filled = f"[{'#' * int(20 * done / total):.<20}] " if total > 0 else ""
             text = (filled + line)[:width]
             sys.stderr.write("\r" + text.ljust(min(self._open, width)))

@@ -13,10 +13,10 @@ from typing import IO, TYPE_CHECKING
 
 from fluxformer.dataset import dataset
 from fluxformer.io import Run, RunError, parse_settings
-from fluxformer.solver.launcher import default_ranks, environment, launched, refuse_several_pythons
+from fluxformer.solver.launcher import bound, default_ranks, environment, launched, refuse_several_pythons
 from fluxformer.solver.program import keys, of_python, program, value_text
 from fluxformer.solver.progress import Display
-from fluxformer.text import for_python, one_line
+from fluxformer.text import NO_HOME, for_python, one_line
 
 if TYPE_CHECKING:
     import xarray
@@ -123,7 +123,7 @@ class Starter:
             texts["output.overwrite"] = "true"
         path = output_of(experiment, deck, texts)
         if path.startswith("~"):
-            raise RunError(f"output.file = {path}: ~ is not replaced by a folder here; write the whole path (./~ for a name that begins with ~)")
+            raise RunError(f"output.file = {path}: {NO_HOME}")
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         except OSError as failure:
@@ -145,8 +145,8 @@ class Starter:
     def _ended(self, command: list[str]) -> tuple[int, str]:
         """Runs the command to its end; returns its exit code, and what it said of a failure in one line."""
         try:
-            process = subprocess.Popen(command, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                       errors="backslashreplace", start_new_session=True)  # Ctrl-C in a terminal is for Python alone
+            process = subprocess.Popen(bound(command), env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       text=True, errors="backslashreplace", start_new_session=True)  # Ctrl-C in a terminal is for Python alone
         except OSError as failure:
             raise RunError(f"{command[0]}: {failure.strerror}") from None
         self.under_way.add(process)

@@ -9,13 +9,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluxformer.dataset import dataset
 from fluxformer.io import Run, RunError
 from fluxformer.part_file import writing
-from fluxformer.solver.program import keys, of_python, value_text
+from fluxformer.solver.program import keys, nearest, of_python, value_text
 from fluxformer.solver.running import ProgramError, Starter, kill
 
 if TYPE_CHECKING:
@@ -106,16 +106,17 @@ def sweep(experiment: str, deck: str | os.PathLike[str] | None = None, over: Map
     KeyboardInterrupt
         After Ctrl-C, when the runs under way have written their checkpoints; the next call continues them.
     """
-    values = {key: [_plain(one) for one in some] for key, some in (over or {}).items()}
+    known = keys(experiment)
+    values = {key: _values(key, some) for key, some in (over or {}).items()}
     fixed = dict(settings or {})
-    _require_plan(values, fixed)
+    _require_plan(values, fixed, known)
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
     _record(os.path.join(folder, RECORD), experiment, deck, fixed)
-    known = keys(experiment)
     starter = Starter(ranks, launcher, variables or {}, progress and at_once == 1, at_once)
     files = {point: os.path.join(folder, _name(values, point)) for point in itertools.product(*values.values())}
     todo = [point for point, file in files.items() if not _finished(file)]
+    failures: dict[Point, ProgramError] = {}
 
     def run_one(place: int, point: Point) -> None:
         file = files[point]
@@ -125,48 +126,53 @@ def sweep(experiment: str, deck: str | os.PathLike[str] | None = None, over: Map
         if "checkpoint.restart" in known:
             own["checkpoint.restart"] = "auto"
         own["output.overwrite"] = True  # of a run that was stopped
-        starter.run(experiment, deck, own, file)
+        try:
+            starter.run(experiment, deck, own, file)
+        except ProgramError as failure:
+            failures[point] = failure
 
-    failures = _all(run_one, todo, at_once, starter)
+    _all(run_one, todo, at_once, starter)
     if failures:
-        first, failure = failures[0]
+        first = next(point for point in todo if point in failures)
+        failure = failures[first]
         raise ProgramError(f"{os.path.basename(files[first])}: {failure}" + (f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""),
                            failure.code, failure.output, failure.command)
     return Sweep(values, files)
 
 
-def _all(run_one: Callable[[int, Point], None], points: list[Point], at_once: int, starter: Starter) -> list[tuple[Point, ProgramError]]:
-    """Runs all points, some at a time; returns those that failed."""
-    failures = []
+def _all(run_one: Callable[[int, Point], None], points: list[Point], at_once: int, starter: Starter) -> None:
+    """Runs all points, some at a time."""
     if at_once == 1:  # in this thread, which Ctrl-C reaches
         for place, point in enumerate(points):
-            try:
-                run_one(place, point)
-            except ProgramError as failure:
-                failures.append((point, failure))
-        return failures
+            run_one(place, point)
+        return
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        tasks = {point: pool.submit(run_one, place, point) for place, point in enumerate(points)}
+        tasks = [pool.submit(run_one, place, point) for place, point in enumerate(points)]
         try:
-            for point, task in tasks.items():
-                try:
-                    task.result()
-                except ProgramError as failure:
-                    failures.append((point, failure))
+            for task in tasks:
+                task.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             starter.stop()
             try:
-                concurrent.futures.wait([task for task in tasks.values() if not task.cancelled()])
+                concurrent.futures.wait([task for task in tasks if not task.cancelled()])
             except KeyboardInterrupt:
                 for process in [*starter.under_way]:
                     kill(process)
                 raise KeyboardInterrupt("the runs were killed") from None
             raise
-    return failures
 
 
-def _require_plan(values: Mapping[str, list[object]], fixed: Mapping[str, object]) -> None:
+def _values(key: str, some: object) -> list[Any]:
+    if isinstance(some, str) or not isinstance(some, Iterable):
+        raise RunError(f"sweep: {key} = {some!r}: a list of values, such as [{some!r}]")
+    return [_plain(one) for one in some]
+
+
+def _require_plan(values: Mapping[str, list[object]], fixed: Mapping[str, object], known: Collection[str]) -> None:
+    for key in (*values, *fixed):
+        if key not in known:
+            raise RunError(f"sweep: {key}: unknown key{nearest(key, known)}")
     for key, some in values.items():
         if not some:
             raise RunError(f"sweep: {key} has no values")
