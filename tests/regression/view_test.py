@@ -345,7 +345,7 @@ class Browser(ProgramTest):
         left, top, wide, high = self.script(
             "const full = arguments[0]._fullLayout, x = full['xaxis' + arguments[3]], y = full['yaxis' + arguments[3]];"
             "return [x._offset + x.d2p(arguments[1]), y._offset + y.d2p(arguments[2]), arguments[0].clientWidth, arguments[0].clientHeight]", plot, x, y, own)
-        ActionChains(self.driver).move_to_element_with_offset(plot, round(left - wide / 2), round(top - high / 2)).perform()
+        ActionChains(self.driver, duration=0).move_to_element_with_offset(plot, round(left - wide / 2), round(top - high / 2)).perform()
         self.until(lambda: (now := panel.find_element(By.CSS_SELECTOR, ".readout").text) and now != before)
         told = panel.find_element(By.CSS_SELECTOR, ".readout").text
         tip = self.driver.find_element(By.ID, "tip")
@@ -437,7 +437,7 @@ class Browser(ProgramTest):
 
     def away(self, panel):
         """Takes the pointer off the picture, which would be read anew under it."""
-        ActionChains(self.driver).move_to_element(panel.find_element(By.TAG_NAME, "h3")).perform()
+        ActionChains(self.driver, duration=0).move_to_element(panel.find_element(By.TAG_NAME, "h3")).perform()
         self.until(lambda: not self.driver.find_element(By.ID, "tip").is_displayed())
 
     def note(self, panel):
