@@ -255,9 +255,7 @@ class Panel {
     const long = [...this.axes.values()].filter(axis => axis.length > 1 || axis.values.length > 1);
     const across = element("select", {"data-role": "across"}, ...long.flatMap(axis => [option(axis.name, spoken(axis.name)),
       ...(axis.lattice ? [option(LATTICE + axis.name, `${spoken(axis.name)}s as a picture`)] : [])]));
-    across.value = this.across;
     const up = element("select", {"data-role": "up"}, option("", "the numbers (curves)"), ...long.map(axis => option(axis.name, spoken(axis.name))));
-    up.value = this.isLattice() ? "" : this.up;
     across.addEventListener("change", () => {
       if (across.value === this.up) this.up = long.length > 1 ? this.across : "";
       this.across = across.value;
@@ -269,18 +267,24 @@ class Panel {
       this.up = up.value;
       this.again();
     });
-    const box = (role, text, checked, change) => {
+    const box = (role, change) => {
       const input = element("input", {type: "checkbox", "data-role": role});
-      input.checked = checked;
       input.addEventListener("change", () => { change(input.checked); this.draw(); });
-      return element("label", {}, input, text);
+      return input;
     };
+    const log = box("log", on => { this.logarithmic = on; }), own = box("own", on => { this.own = on; });
+    const labels = [["Across", across], ["up", up], [log, "logarithmic"], [own, "scale of this picture alone"]].map(parts => element("label", {}, ...parts));
+    this.controls.append(...labels);
     if (this.logarithmic === null) this.logarithmic = this.spans();
-    this.controls.replaceChildren();
-    if (long.length > 1 || long.some(axis => axis.lattice)) this.controls.append(element("label", {}, "Across", across));
-    if (long.length > 1 && !this.isLattice()) this.controls.append(element("label", {}, "up", up));
-    this.controls.append(box("log", "logarithmic", this.logarithmic, on => { this.logarithmic = on; }));
-    if (long.length > this.free().length) this.controls.append(box("own", "scale of this picture alone", this.own, on => { this.own = on; }));
+    this.setControls = () => {
+      across.value = this.across;
+      up.value = this.isLattice() ? "" : this.up;
+      log.checked = this.logarithmic;
+      own.checked = this.own;
+      const hidden = [long.length < 2 && !long.some(axis => axis.lattice), long.length < 2 || this.isLattice(), false, long.length <= this.free().length];
+      labels.forEach((label, k) => { label.hidden = hidden[k]; });
+    };
+    this.setControls();
   }
 
   spans() {  // whether the values of all series are positive and span decades
@@ -293,11 +297,9 @@ class Panel {
     this.own = !this.isPicture();
     if (this.isPicture() && this.shown.filter(Boolean).length > PICTURES) this.shown = this.shown.map((_, k) => k < PICTURES);
     this.tellNothing();
-    const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.role : undefined;
-    this.buildControls();
+    this.setControls();  // the same menus: whoever types into one goes on
     this.buildSliders();
     this.buildLegend();
-    if (focused && this.controls.querySelector(`[data-role=${focused}]`)) this.controls.querySelector(`[data-role=${focused}]`).focus();
     this.draw();
   }
 
