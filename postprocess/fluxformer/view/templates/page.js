@@ -273,16 +273,18 @@ class Panel {
       return input;
     };
     const log = box("log", on => { this.logarithmic = on; }), own = box("own", on => { this.own = on; });
-    const labels = [["Across", across], ["up", up], [log, "logarithmic"], [own, "scale of this picture alone"]].map(parts => element("label", {}, ...parts));
-    this.controls.append(...labels);
+    const upright = element("label", {}, "up", up), alone = element("label", {}, own, "scale of this picture alone");
+    if (long.length > 1 || long.some(axis => axis.lattice)) this.controls.append(element("label", {}, "Across", across));
+    if (long.length > 1) this.controls.append(upright);
+    this.controls.append(element("label", {}, log, "logarithmic"), alone);
     if (this.logarithmic === null) this.logarithmic = this.spans();
     this.setControls = () => {
       across.value = this.across;
       up.value = this.isLattice() ? "" : this.up;
       log.checked = this.logarithmic;
       own.checked = this.own;
-      const hidden = [long.length < 2 && !long.some(axis => axis.lattice), long.length < 2 || this.isLattice(), false, long.length <= this.free().length];
-      labels.forEach((label, k) => { label.hidden = hidden[k]; });
+      upright.hidden = this.isLattice();
+      alone.hidden = long.length <= this.free().length;
     };
     this.setControls();
   }
