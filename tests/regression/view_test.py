@@ -638,7 +638,8 @@ class Studies(BrowserTest):
         maker.write("empty.ini", "")
         kinds = {"transformer": (), "independent": ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4")}
         words = ("train", *NEXT_WORDS, "--train.batch=2", "--train.epochs=7", "--train.rate=1e-2", "--checkpoint.every=0")
-        compared = ("--models.seeds=1,2", *(f"--models.{kind}={kind}_{{seed}}.h5" for kind in kinds), "--data.set=topics", "--data.length=24", "--samples.batch=7")
+        compared = ("--models.seeds=1,2", *(f"--models.{kind}={kind}_{{seed}}.h5" for kind in kinds), "--data.set=topics", "--data.length=24",
+                    "--samples.batch=7")
 
         def make(name, *arguments):
             end = maker.run_program(*arguments, "--quiet", f"--output.file={name}.h5")

@@ -68,7 +68,8 @@ def _described(panel: Panel, store: Store, files: int) -> dict[str, Any]:
     notes = [text + (f" ({', '.join(labels)})" if len(labels) < len(panel.series) else "") for text, labels in left_out.items()]
     held_by = {one.file for one in panel.series} - {""}
     only = f"Only in {held_by.pop()}." if files > 1 and len(held_by) == 1 else ""
-    return {"key": panel.key, "title": panel.title, "unit": panel.unit, "what": " ".join(filter(None, (panel.what, only))), "across": panel.across, "up": panel.up,
+    return {"key": panel.key, "title": panel.title, "unit": panel.unit, "what": " ".join(filter(None, (panel.what, only))),
+            "across": panel.across, "up": panel.up,
             "logarithmic": panel.logarithmic,
             "label": panel.label or panel.key.split("/")[-1].replace("_", " "), "alone": panel.alone, "series": series, "leftOut": notes}
 
