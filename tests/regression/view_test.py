@@ -14,21 +14,34 @@ chromium-driver is missing, after the tests without them). What is clicked, and 
 - maps with words: the pointer on a row lays out its words; NaN and an infinite number are grey, counted and told.
 - the variable by the field that filters names, and the menu; the foldable table of settings.
 - two files that differ in words, layers, length and layout of their tokens: each picture with its own words, "Not here" where a file has no such
-  layer, time or layout, the number below the picture anew after each slider; a drawing that fails is told and does not stop the next.
-- no error in the console, nothing fetched, nothing wider than the window.
+  layer, time or layout, and then no place on scales and axes; the number below the picture anew after each slider; a drawing that fails is told and
+  does not stop the next.
+- two trainings of next words, of a Transformer and a PDE model: the pointer on the means of the loss, arrow keys to the other model and to its loss
+  on the test words; the same on a logarithmic scale; lines of n-grams; a model left out; the weights of a layer by filter, slider and pointer.
+- their attention compared: sliders of layer and head, menu of seeds, the same cell of both maps; the scale of one picture against that of all; by the
+  keyboard all scores and null controls, mean and range over the seeds.
+- a study of attention paths: temperatures and layers by sliders, widths to ∞ by menu and keyboard, a pair of paths by their names, what is not a
+  number; the menu "across" from width to temperature.
+- refinement in depth: menu of goals, multiples of the cells and cells of the model that has more by the keyboard, samples by the slider, then
+  samples and multiples as pictures side by side.
+- of each study every variable of the menu is drawn; no error in the console, nothing fetched, nothing wider than the window.
 """
 
 import base64
 import contextlib
+import functools
 import html
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(TESTS, "support"), os.path.join(TESTS, "fuzz")]
 
 try:
     import h5py
@@ -45,13 +58,15 @@ import paths_sample  # noqa: E402
 import scaling_sample  # noqa: E402
 from identifiability_sample import write_identifiability  # noqa: E402
 from python_package import FolderTest, call, start  # noqa: E402
+from small_studies import MARKOV, WORDS as NEXT_WORDS  # noqa: E402
 from training_sample import write_training  # noqa: E402
 
-from program import ProgramTest  # noqa: E402
+from program import ProgramTest, TrainTest, together  # noqa: E402
 
 from fluxformer.view import page as pages  # noqa: E402
 from fluxformer.view import storage  # noqa: E402
-from fluxformer.view.panels import Axis, Panel, Series, look_of  # noqa: E402
+from fluxformer.view.panels import Axis, Panel, Series, finished, joined, look_of  # noqa: E402
+from fluxformer.view.panels import together as drawn_together  # noqa: E402
 
 try:
     from selenium import webdriver
@@ -68,6 +83,8 @@ WIDTHS = (1280, 390)
 WORDS = ["the", "cat", "<b>&\"", "sat", "\u4e00"]
 MAP = np.random.default_rng(3).standard_normal((2, 3, 5, 5))  # seed, layer, query, key
 MAP[0, 1, 2, 3], MAP[0, 1, 2, 4] = np.nan, np.inf
+HALF = (np.float64(np.float32(0.3)) + np.nextafter(np.float32(0.3), np.float32(1))) / 2  # between two numbers of single precision
+BELOW, ABOVE = np.nextafter(HALF, 0), np.nextafter(HALF, 1)
 TOLERANCE = 5.1e-6  # six digits are told: half a unit of the last of 1.00000, and single precision
 
 
@@ -89,9 +106,9 @@ def write_maps(path, values=MAP, **attributes):
         file["analysis/identifiability"].attrs["sample_words"] = "\n".join(WORDS)
 
 
-def write_course(path, times, layers, words, unit="", **tokens):
+def write_course(path, times, layers, words, unit="", size=1, **tokens):
     """A file of `identifiability` with one map over time, layer, query and key; `tokens_x` and `tokens_y` lay tokens out. Returns the map."""
-    values = np.random.default_rng(len(times)).standard_normal((len(times), layers, len(words), len(words)))
+    values = size * np.random.default_rng(len(times)).standard_normal((len(times), layers, len(words), len(words)))
     with h5py.File(path, "w") as file:
         file.attrs.update({**comparison_sample.ROOT, "experiment": "identifiability", "command_line": "fluxformer identifiability"})
         data = file.create_dataset("analysis/identifiability/transformer/course", data=values)
@@ -167,6 +184,28 @@ class Storage(unittest.TestCase):
         looks = [look_of(place) for place in range(40)]
         self.assertEqual(len({(look.colour, look.dash) for look in looks}), 40)
 
+    def test_curves_of_several_files_differ(self):
+        def measured(files, models):
+            return Panel("x", "", "", tuple(Series(file, model, (), np.ones(())) for file in files for model in models))
+
+        for files, models in (("a", ("transformer", "independent")), ("ab", ("transformer", "independent")), ("ab", ("",))):
+            panel, = drawn_together("", [("one", measured(files, models)), ("other", measured(files, models[:1]))])
+            looks = {(one.file, one.model, one.label.split(", ")[-1]): (one.look.colour, one.look.dash) for one in panel.series}
+            self.assertEqual(len({*looks.values()}), len(looks), "each curve has its own look")
+            for file in files:  # that of the model in all measures
+                self.assertEqual(looks[file, models[0], "one"][0], looks[file, models[0], "other"][0])
+            self.assertEqual(len({one.look.colour for one in finished(measured(files, models)).series}), len(files) * len(models))
+
+    def test_places_that_differ_by_round_off_are_one(self):
+        def over(*times):
+            return joined(Panel("x", "", "", tuple(Series(str(k), "", (Axis("time", "", np.array(one)),), np.ones(len(one))) for k, one in enumerate(times))))
+
+        self.assertNotEqual(np.float32(BELOW), np.float32(ABOVE))  # a page, too, would tell them apart
+        first, second, third = (one.axes[0].values.tolist() for one in over([0.0, BELOW, 1e3], [ABOVE, 0.4, 1e3 * (1 + 2**-51)], [0.4, 1e-8, BELOW]).series)
+        self.assertEqual((first, second, third), ([0.0, BELOW, 1e3], [BELOW, 0.4, 1e3], [0.4, 1e-8, BELOW]))
+        near = [0.0, 1e-14, 1.0]  # of one file: two places
+        self.assertEqual(over([0.0, 1.0], near).series[1].axes[0].values.tolist(), near)
+
     def test_numbers_keep_what_they_are(self):
         odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
         for values, kind in ((odd, "f4"), (np.array([1e300]), "f8"), (np.array([1e-300]), "f8"), (np.array([2**31]), "f8"), (np.array([-2**31]), "i4"),
@@ -217,10 +256,23 @@ class Pages(FolderTest):
         self.assertEqual([one["label"] for one in page.panels["training/loss"]["series"]], ["a", "b"])
         first = {panel["title"]: panel for panel in page.contents["panels"][:page.contents["first"]]}
         self.assertLessEqual({"Loss", "Accuracy", "Perplexity of next words", "Learning rate"}, set(first))
+        self.assertEqual([one["dash"] for one in first["Learning rate"]["series"]], ["solid", "dot"])  # of one schedule both are seen
         with h5py.File(self.path("b.h5")) as file:
             loss = next(one for one in first["Loss"]["series"] if one["label"] == "b: test")
             np.testing.assert_array_equal(page.values(loss), file["training/test_loss"][...].astype("f4"))
         self.assertIn("Kneser-Ney 2-gram: 4", [one["label"] for one in first["Perplexity of next words"]["series"]][-2:][0])
+
+    def test_times_that_differ_by_round_off_are_one_place(self):
+        for name, time in (("a", BELOW), ("b", ABOVE)):
+            write_course(self.path(f"{name}.h5"), (0, time, 1), 1, WORDS)
+        one, other = self.page("a.h5", "b.h5").panels["analysis/identifiability/course"]["series"]
+        self.assertEqual(one["axes"][0]["values"], other["axes"][0]["values"])
+
+    def test_what_one_of_several_files_has_says_which(self):
+        write_training(self.path("a.h5"))
+        write_training(self.path("b.h5"), ngrams=([9.0, 4.0], [9.0, 4.5], [0.1, 0.2]))
+        panels = self.page("a.h5", "b.h5").panels
+        self.assertEqual((panels["training/loss"]["what"], panels["training/ngram_accuracy"]["what"]), ("", "Only in b."))
 
     def test_other_units_are_drawn_apart(self):
         for name, unit in (("a", "time"), ("b", "1/time"), ("c", "1/time")):
@@ -306,20 +358,28 @@ class Pages(FolderTest):
         self.assert_refused(end, "python3-plotly")
 
 
-class Browser(ProgramTest):
+@functools.cache
+def chromium():
+    """A browser for all tests."""
+    options = webdriver.ChromeOptions()
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):  # as root there is no sandbox
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    from selenium.webdriver.chrome.service import Service
+    driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    unittest.addModuleCleanup(driver.quit)
+    driver.set_script_timeout(600)
+    return driver
+
+
+class BrowserTest(ProgramTest):
     """A page in Chromium. All waiting is for what the page says of itself."""
 
     @classmethod
     def setUpClass(cls):
         if MISSING:
             raise unittest.SkipTest(MISSING)
-        options = webdriver.ChromeOptions()
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):  # as root there is no sandbox
-            options.add_argument(word)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        from selenium.webdriver.chrome.service import Service
-        cls.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-        cls.addClassCleanup(cls.driver.quit)
+        cls.driver = chromium()
 
     def written(self, name):
         """Writes a page."""
@@ -361,13 +421,15 @@ class Browser(ProgramTest):
     def point(self, panel, x, y, picture=0):
         """Moves the pointer to coordinates of a plot; returns what the page tells."""
         own = str(picture + 1) if picture else ""
-        self.script("arguments[0].querySelector('.plot').scrollIntoView({block: 'center'})", panel)
+        # Scrolling ends what the pointer tells: its event comes before the next frame.
+        self.driver.execute_async_script("""arguments[0].querySelector('.plot').scrollIntoView({block: 'center'});
+                                            requestAnimationFrame(() => requestAnimationFrame(arguments[1]));""", panel)
         before = panel.find_element(By.CSS_SELECTOR, ".readout").text
         plot = panel.find_element(By.CSS_SELECTOR, ".plot")
         left, top, wide, high = self.script(
             "const full = arguments[0]._fullLayout, x = full['xaxis' + arguments[3]], y = full['yaxis' + arguments[3]];"
             "return [x._offset + x.d2p(arguments[1]), y._offset + y.d2p(arguments[2]), arguments[0].clientWidth, arguments[0].clientHeight]", plot, x, y, own)
-        ActionChains(self.driver).move_to_element_with_offset(plot, round(left - wide / 2), round(top - high / 2)).perform()
+        ActionChains(self.driver, duration=0).move_to_element_with_offset(plot, round(left - wide / 2), round(top - high / 2)).perform()
         self.until(lambda: (now := panel.find_element(By.CSS_SELECTOR, ".readout").text) and now != before)
         told = panel.find_element(By.CSS_SELECTOR, ".readout").text
         tip = self.driver.find_element(By.ID, "tip")
@@ -390,11 +452,50 @@ class Browser(ProgramTest):
         self.assertEqual(self.script("return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"), [])
         self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), self.script("return window.innerWidth"))
 
+    def readout(self, panel):
+        return panel.find_element(By.CSS_SELECTOR, ".readout").text.split(" · ")
+
+    def keys(self, panel, *keys):
+        """Goes through the picture by the keyboard; returns what the page tells."""
+        panel.find_element(By.CSS_SELECTOR, ".plot").send_keys(*keys)
+        return self.readout(panel)
+
+    def tick(self, panel, box):
+        panel.find_element(By.CSS_SELECTOR, f'[data-role="{box}"]').send_keys(Keys.SPACE)
+        self.drawn(panel)
+
+    def find(self, *words):
+        """The panel of the variable with these words in its name, the first of the menu."""
+        field = self.driver.find_element(By.ID, "filter")
+        field.clear()
+        field.send_keys(" ".join(words))
+        panel = self.driver.find_element(By.CSS_SELECTOR, "#picked .panel")
+        self.drawn(panel)
+        return panel
+
+    def layout(self, panel, what):
+        """A number or list of what plotly.js has drawn: "coloraxis.cmax", "yaxis.range"."""
+        return self.script("return arguments[1].split('.').reduce((one, name) => one[name], arguments[0].querySelector('.plot')._fullLayout)", panel, what)
+
+    def away(self, panel):
+        """Takes the pointer off the picture, which would be read anew under it."""
+        ActionChains(self.driver, duration=0).move_to_element(panel.find_element(By.TAG_NAME, "h3")).perform()
+        self.until(lambda: not self.driver.find_element(By.ID, "tip").is_displayed())
+
+    def note(self, panel):
+        return panel.find_element(By.CSS_SELECTOR, ".blank").text
+
+    def ticks(self, panel, axis):
+        return [one.get_attribute("textContent") for one in panel.find_elements(By.CSS_SELECTOR, f".{axis}tick text")]
+
+
+class Browser(BrowserTest):
     def test_a_run_of_evolve(self):
         end = self.run_program("evolve", "small.ini", "--output.attention=true", "--quiet")
         self.assertEqual(end.code, 0, end)
         with h5py.File(self.path("out.h5")) as file:
             weights, u, time = file["attention/weights"][...], file["field/u"][...], file["time"][...]
+            norm, ends = file["history/norm"][...], file["history/time"][...]
         self.written("out.h5")
         for width in WIDTHS:
             with self.subTest(width=width):
@@ -422,6 +523,9 @@ class Browser(ProgramTest):
                 *places, value = self.point(state, 1, u[-2, 0, 0, 0, 0])
                 self.assertIn("depth 1 layers", places)
                 self.assert_told(value, u[-2, 0, 0, 0, 0])
+                *places, value = self.point(self.find("history/norm"), ends[2], 2)
+                self.assertEqual(places, ["depth 2 layers", f"time {ends[2]:g} time units"])
+                self.assert_told(value, norm[2, 1])
                 self.assert_quiet()
 
     def test_what_samples_hold_lies_beside_their_maps(self):
@@ -491,35 +595,23 @@ class Browser(ProgramTest):
                 self.any_variable()
                 self.assert_quiet()
 
-    def readout(self, panel):
-        return panel.find_element(By.CSS_SELECTOR, ".readout").text.split(" · ")
-
-    def away(self, panel):
-        """Takes the pointer off the picture, which would be read anew under it."""
-        ActionChains(self.driver).move_to_element(panel.find_element(By.TAG_NAME, "h3")).perform()
-        self.until(lambda: not self.driver.find_element(By.ID, "tip").is_displayed())
-
-    def note(self, panel):
-        return panel.find_element(By.CSS_SELECTOR, ".blank").text
-
-    def ticks(self, panel, axis):
-        return [one.get_attribute("textContent") for one in panel.find_elements(By.CSS_SELECTOR, f".{axis}tick text")]
-
     def test_files_that_differ(self):
         """A long run of one layer, with words in a line, and a short one of three layers, with other words in a picture of 3 x 2 tokens."""
         lines, lattice = ["un", "deux", "trois", "quatre", "cinq", "six"], ["one", "two", "three", "four", "five", "sixth"]
         long = write_course(self.path("a.h5"), range(9), 1, lines)
-        short = write_course(self.path("b.h5"), (0, 2, 4), 3, lattice, tokens_x=3, tokens_y=2)
+        short = write_course(self.path("b.h5"), (0, 2, 4), 3, lattice, size=10, tokens_x=3, tokens_y=2)
         self.assertEqual(view(self.path("a.h5"), self.path("b.h5"), "--output", self.path("page.html")).returncode, 0)
         self.open(WIDTHS[0])
         panel = self.panel("analysis/identifiability/course")
         # Time begins with its last: 8, of which the short run has nothing; it ends at 4, and reaches half a step beyond.
         self.assertIn("Not here: b: Transformer.", self.note(panel))
         self.assertEqual(self.ticks(panel, "y"), lines)
+        self.assertAlmostEqual(self.layout(panel, "coloraxis.cmax"), np.abs(long).max(), places=5)  # the numbers of b have no part in the scale
         self.assertEqual(self.slide(panel, "time", Keys.ARROW_LEFT, Keys.ARROW_LEFT), "6")
         self.assertIn("Not here: b: Transformer.", self.note(panel))
         self.slide(panel, "time", Keys.ARROW_LEFT)
         self.assertEqual(self.note(panel), "The nearest: b: Transformer at time 4.")
+        self.assertAlmostEqual(self.layout(panel, "coloraxis.cmax"), np.abs(short).max(), places=5)
         *places, value = self.point(panel, 1, 2, 1)
         self.assertEqual(places, ["b: Transformer", "time 4", "layer 1", "query 2 “three”", "key 1 “two”"])
         self.assert_told(value, short[2, 0, 2, 1])
@@ -548,6 +640,17 @@ class Browser(ProgramTest):
         self.assertEqual(self.slide(panel, "query", Keys.ARROW_RIGHT), "1")
         self.assertEqual(self.point(panel, 0, 1)[2:-1], ["layer 1", "query 1 “two”", "key 3 “four”", "column 0, row 1"])
         self.away(panel)
+        # Curves: nothing of b on either axis where it is not here.
+        self.choose(panel, '[data-role="across"]', "layer")
+        self.slide(panel, "time", Keys.END)
+        self.tick(panel, "own")
+        self.assertEqual((self.note(panel), self.ticks(panel, "x")), ("Not here: b: Transformer.", ["1"]))
+        pad = 0.04 * np.ptp(long)
+        np.testing.assert_allclose(self.layout(panel, "yaxis.range"), [long.min() - pad, long.max() + pad], rtol=1e-5)
+        self.slide(panel, "time", Keys.HOME)
+        self.assertEqual(self.ticks(panel, "x"), ["1", "2", "3"])
+        self.assertLess(self.layout(panel, "yaxis.range")[0], short.min())
+        self.choose(panel, '[data-role="across"]', "keys")
         self.assert_quiet()
         # A drawing that fails is told, and the next one is drawn.
         self.script("window.kept = Plotly.react; Plotly.react = () => { throw new Error('broken'); }")
@@ -580,6 +683,259 @@ class Browser(ProgramTest):
         summary.send_keys(Keys.ENTER)
         self.assertTrue(self.driver.find_element(By.CSS_SELECTOR, "#files .facts").is_displayed())
         self.assertIn("patches", self.driver.find_element(By.CSS_SELECTOR, "#files .facts").text)
+
+
+class Studies(BrowserTest):
+    """Two trainings of next words, a Transformer and a PDE model, each with two seeds, and studies of them."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        maker = TrainTest()
+        maker.folder = cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        maker.write("empty.ini", "")
+        kinds = {"transformer": (), "independent": ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4")}
+        words = ("train", *NEXT_WORDS, "--train.batch=2", "--train.epochs=7", "--train.rate=1e-2", "--checkpoint.every=0")
+        compared = ("--models.seeds=1,2", *(f"--models.{kind}={kind}_{{seed}}.h5" for kind in kinds), "--data.set=topics", "--data.length=24",
+                    "--samples.batch=7")
+
+        def make(name, *arguments):
+            end = maker.run_program(*arguments, "--quiet", f"--output.file={name}.h5")
+            maker.assertEqual(end.code, 0, end)
+
+        together([lambda kind=kind, seed=seed: make(f"{kind}_{seed}", *words, *kinds[kind], f"--run.seed={seed}",
+                               f"--model.seed={seed if kind == 'transformer' else 10 + seed}") for kind in kinds for seed in (1, 2)])
+        together([lambda: make("attention", "attention", "empty.ini", *compared, "--samples.count=20", "--attention.matching=9"),
+                  lambda: make("refinement", "refinement", "empty.ini", *compared, "--samples.count=12", "--refinement.cells=1,2,4",
+                               "--refinement.goals=norm,loss"),
+                  lambda: make("paths", "paths_theory", "empty.ini", *MARKOV, "--paths.widths=6,50")])
+
+    def visit(self, names, page):
+        """Opens the page of these files in each width and calls `page()`; in the end it has to be quiet, with every variable drawn."""
+        end = view(*(os.path.join(self.shared, f"{name}.h5") for name in names), "--output", self.path("page.html"))
+        self.assertEqual(end.returncode, 0, end.stderr)
+        for width in WIDTHS:
+            with self.subTest(width=width):
+                self.open(width)
+                page()
+                if width == min(WIDTHS):
+                    self.assertEqual(self.every_variable(), [])
+                self.assert_quiet()
+
+    def every_variable(self):
+        """Draws one variable of the menu after the other; returns those that fail, or are wider than the window."""
+        self.script("document.getElementById('filter').value = ''; document.getElementById('filter').dispatchEvent(new Event('input'))")
+        return self.driver.execute_async_script("""
+            const [done] = arguments, pick = document.getElementById('pick'), wrong = [], left = [...pick.options];
+            const next = () => {
+              if (!left.length) return done(wrong);
+              pick.value = left[0].value;
+              pick.dispatchEvent(new Event('change'));
+              wait();
+            };
+            const wait = () => {
+              const {state} = document.querySelector('#picked .panel').dataset;
+              if (state === 'drawing') return setTimeout(wait, 1);
+              if (state !== 'drawn' || document.documentElement.scrollWidth > innerWidth) wrong.push(left[0].textContent);
+              left.shift();
+              next();
+            };
+            next();""")
+
+    def numbers(self, name, place):
+        """An array of a file."""
+        with h5py.File(os.path.join(self.shared, f"{name}.h5")) as file:
+            return file[place][...]
+
+    def assert_range(self, told, by_seed):
+        """Mean and range over the seeds."""
+        mean, low, high = (self.number(one) for one in re.fullmatch(r"(.*) \((.*) to (.*)\)", told).groups())
+        np.testing.assert_allclose([mean, low, high], [np.mean(by_seed), np.min(by_seed), np.max(by_seed)], rtol=TOLERANCE)
+
+    def assert_scale(self, panel, values):
+        """Colours end at the largest number, or where 1 % lies beyond if that is three times as large, which is told."""
+        sizes = np.sort(np.abs(values), axis=None)
+        end, tail = sizes[-1], sizes[int(0.99 * sizes.size)]
+        if end >= 3 * tail:
+            end = float(f"{tail:.2g}")
+            self.assertIn(f"Colours end at {end:g};", self.note(panel))
+        self.assertAlmostEqual(self.layout(panel, "coloraxis.cmax"), end, places=5)
+
+    def test_two_trainings(self):
+        names = ("transformer_1", "independent_1")
+        per_epoch, window = 19, 2  # 38 samples in batches of 2; 133 steps are drawn as means of two
+        means = [self.numbers(name, "training/loss")[:132].reshape(-1, window).mean(axis=1) for name in names]
+        test = [self.numbers(name, "training/test_loss") for name in names]
+        counted = {name: np.nanmin(self.numbers(names[0], f"training/{name.lower().replace('-', '_')}_perplexity")) for name in ("Kneser-Ney", "Witten-Bell")}
+        apart = int(np.argmax(np.abs(means[0] - means[1])))  # where the pointer tells the curves apart
+        def page():
+            panel = self.panel("training/loss")
+            for again in (False, True):
+                if again:
+                    self.away(panel)
+                    self.tick(panel, "log")
+                    self.assertEqual(self.layout(panel, "yaxis.type"), "log")
+                label, place, value = self.point(panel, (window * apart + 0.5) / per_epoch, means[0][apart])
+                self.assertEqual(label, "transformer_1: mean of 2 steps")
+                self.assert_told(place.removeprefix("epochs done "), (window * apart + 0.5) / per_epoch)
+                self.assert_told(value, means[0][apart])
+                label, _, value = self.keys(panel, Keys.ARROW_DOWN)
+                self.assertEqual(label, "independent_1: mean of 2 steps")
+                self.assert_told(value, means[1][apart])
+                label, place, value = self.keys(panel, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+                self.assertEqual((label, place), ("independent_1: test", "epochs done 7"))
+                self.assert_told(value, test[1][-1])
+                label, place, value = self.keys(panel, Keys.ARROW_UP, Keys.ARROW_LEFT)
+                self.assertEqual((label, place), ("transformer_1: test", "epochs done 6"))
+                self.assert_told(value, test[0][-2])
+            # Without the curve of steps of one model.
+            self.away(panel)
+            self.script("arguments[0].querySelectorAll('.legend button')[0].focus()", panel)
+            self.driver.switch_to.active_element.send_keys(Keys.SPACE)
+            self.drawn(panel)
+            self.assertEqual(self.readout(panel)[:2], ["transformer_1: test", "epochs done 6"])  # still that
+            self.assertEqual(self.keys(panel, Keys.ARROW_UP)[0], "independent_1: mean of 2 steps")
+            # Beside n-grams, which only count words.
+            panel = self.panel("training/test_perplexity")
+            for name, best in reversed(counted.items()):
+                label, value = self.keys(panel, Keys.ARROW_UP)
+                self.assertTrue(label.startswith(name), label)
+                self.assert_told(value, best)
+            label, place, value = self.keys(panel, Keys.ARROW_UP, *[Keys.ARROW_RIGHT] * 2)
+            self.assertEqual((label, place), ("independent_1: test", "epochs done 3"))
+            self.assert_told(value, self.numbers(names[1], "training/test_perplexity")[2])
+            panel = self.panel("training/test_accuracy")
+            label, value = self.keys(panel, Keys.ARROW_UP)
+            self.assertTrue(label.startswith("best n-gram"), label)
+            self.assert_told(value, np.nanmax(self.numbers(names[0], "training/ngram_accuracy")))
+            # Any variable: weights of a layer, as two pictures.
+            panel = self.find("w_q")
+            self.choose(panel, '[data-role="up"]', "row")
+            self.choose(panel, '[data-role="across"]', "column")
+            self.assertEqual(self.slide(panel, "layer", Keys.END), "2")
+            for picture, name in enumerate(names):
+                told = self.point(panel, 5, 2, picture)
+                self.assertEqual(told[:-1], [name, "layer 2", "row 2", "column 5"])
+                self.assert_told(told[-1], self.numbers(name, "model/layers/2/W_Q")[2, 5])
+            self.away(panel)
+
+        self.visit(names, page)
+
+    def test_attention_compared(self):
+        models = {"Transformer": "transformer", "PDE, independent": "independent"}
+        maps = [self.numbers("attention", f"analysis/attention/{model}/map") for model in models.values()]
+        scores = {"PDE, independent": "independent/kl", **{f"PDE, independent, null: {name}": f"independent/kl_{kind}" for name, kind in
+                                                          (("uniform rows", "uniform"), ("keys permuted", "permuted"), ("untrained", "untrained"))},
+                  "Transformer, two Transformers": "transformer/kl_ceiling"}
+        def page():
+            panel = self.panel("analysis/attention/map")
+            self.assert_scale(panel, maps)
+            self.assertEqual(self.slide(panel, "layer", Keys.END), "2")
+            self.choose(panel, 'select[data-axis="seed"]', "2")
+            for picture, (label, values) in enumerate(zip(models, maps)):
+                told = self.point(panel, 5, 20, picture)
+                self.assertEqual([one.split(" “")[0] for one in told[:-1]], [label, "seed 2", "layer 2", "query 20", "key 5"])
+                self.assert_told(told[-1], values[1, 1, 20, 5])
+            self.assert_told(self.keys(panel, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)[-1], maps[1][1, 1, 21, 6])
+            self.away(panel)
+            here = np.array([values[1, 1] for values in maps])
+            self.tick(panel, "own")
+            self.assert_scale(panel, here)
+            self.tick(panel, "log")
+            self.assertAlmostEqual(self.layout(panel, "coloraxis.cmin"), np.log10(here[here > 0].min()), places=5)
+            self.assertIn(f"{(here <= 0).sum()} not above 0", self.note(panel))  # keys after the query
+            self.tick(panel, "own")
+            self.assertAlmostEqual(self.layout(panel, "coloraxis.cmin"), np.log10(min(values[values > 0].min() for values in maps)), places=5)
+            self.assert_told(self.readout(panel)[-1], maps[1][1, 1, 21, 6])  # as before
+
+            panel = self.panel("analysis/attention/kl")
+            told = [self.keys(panel, Keys.ARROW_RIGHT)] + [self.keys(panel, Keys.ARROW_DOWN) for _ in [*scores][1:]]
+            self.assertEqual({one[0] for one in told}, {*scores})
+            for label, *places, value in told:
+                self.assertEqual(places, ["mean over 2 seeds", "layer 2"])
+                self.assert_range(value, self.numbers("attention", f"analysis/attention/{scores[label]}")[:, 1])
+
+            panel = self.panel("analysis/attention/weight_by_distance")
+            self.choose(panel, '[data-role="across"]', "dist")
+            self.assertEqual([self.slide(panel, "layer", Keys.END), self.slide(panel, "head", Keys.END)], ["2", "1"])
+            self.choose(panel, 'select[data-axis="seed"]', "1")
+            values = self.numbers("attention", "analysis/attention/independent/weight_by_distance")[0, 1, 1]
+            *places, value = self.keys(panel, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+            self.assertEqual(places, ["PDE, independent", "seed 1", "layer 2", "head 1", "distance 1"])
+            self.assert_told(value, values[1])
+
+        self.visit(["attention"], page)
+
+    def test_attention_paths(self):
+        accuracy, order, variance = (self.numbers("paths", f"analysis/paths/theory/{name}") for name in ("accuracy", "order", "variance_error"))
+        def page():
+            panel = self.panel("analysis/paths/accuracy")
+            self.assertEqual(self.slide(panel, "temperature", Keys.END), "0.1")
+            for k, width in enumerate(("50", "∞"), 1):
+                *places, value = self.keys(panel, Keys.ARROW_RIGHT)
+                self.assertEqual(places, ["mean over 2 seeds", "temperature 0.1", f"width {width}"])
+                self.assert_range(value, accuracy[:, 1, k])
+            self.assertEqual(self.ticks(panel, "x"), ["6", "50", "∞"])
+
+            panel = self.panel("analysis/paths/order")
+            self.slide(panel, "temperature", Keys.END)
+            self.choose(panel, 'select[data-axis="width"]', "5")
+            self.choose(panel, 'select[data-axis="seed"]', "2")
+            *places, value = self.point(panel, 2, 1)
+            self.assertEqual(places, ["seed 2", "temperature 0.1", "width 50", "layer 1", "path adversarial 1", "other path denoising"])
+            self.assert_told(value, order[1, 1, 1, 0, 1, 2])
+            self.away(panel)
+            self.assertEqual(self.slide(panel, "layer", Keys.END), "2")
+            self.assertEqual(self.readout(panel)[-1], "NaN (no number)")  # of four paths two go on
+            self.assertIn(f"{np.isnan(order[1, 1, 1, 1]).sum()} without a number", self.note(panel))
+            self.assert_told(self.keys(panel, Keys.ARROW_LEFT)[-1], order[1, 1, 1, 1, 1, 1])
+
+            panel = self.panel("analysis/paths/variance_error")
+            self.choose(panel, '[data-role="across"]', "temp")
+            self.choose(panel, 'select[data-axis="width"]', "5")
+            *places, value = self.point(panel, 0.1, variance[:, 1, 1].mean())
+            self.assertEqual(places, ["mean over 2 seeds", "width 50", "temperature 0.1"])
+            self.assert_range(value, variance[:, 1, 1])
+            self.assertEqual(self.ticks(panel, "x"), ["0.01", "0.1"])
+            self.away(panel)
+
+        self.visit(["paths"], page)
+
+    def test_refinement_in_depth(self):
+        goals, indicators, by_sample = (self.numbers("refinement", f"analysis/refinement/independent/{name}")
+                                        for name in ("goal_value", "indicator", "goal_value_by_sample"))
+        transformer, sample = self.numbers("refinement", "analysis/refinement/transformer/goal_value"), self.numbers("refinement", "sample")
+        def page():
+            panel = self.panel("analysis/refinement/goal_value")
+            self.choose(panel, 'select[data-axis="goal"]', "loss")
+            *places, value = self.point(panel, 4, transformer[:, 1, 2].mean())
+            self.assertEqual(places, ["Transformer", "mean over 2 seeds", "goal loss", "multiple 4"])
+            self.assert_range(value, transformer[:, 1, 2])
+            self.assert_range(self.keys(panel, Keys.ARROW_DOWN)[-1], goals[:, 1, 2])
+            self.away(panel)
+            self.choose(panel, 'select[data-axis="goal"]', "norm")
+            self.assert_range(self.readout(panel)[-1], goals[:, 0, 2])
+
+            panel = self.panel("analysis/refinement/indicator")  # four cells beside two
+            self.keys(panel, Keys.ARROW_DOWN, *[Keys.ARROW_RIGHT] * 9)
+            self.assertEqual(self.readout(panel)[:-1], ["PDE, independent", "mean over 2 seeds", "goal norm", "cell 4"])
+            self.assert_range(self.readout(panel)[-1], indicators[:, 0, 3])
+            self.assertEqual(self.keys(panel, Keys.ARROW_DOWN)[:-1], ["Transformer", "mean over 2 seeds", "goal norm", "cell 2"])
+
+            panel = self.panel("analysis/refinement/goal_value_by_sample")
+            self.assertEqual(self.slide(panel, "sample", *[Keys.ARROW_RIGHT] * 3), str(sample[3]))
+            *places, value = self.keys(panel, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+            self.assertEqual(places, ["PDE, independent", "mean over 2 seeds", f"sample {sample[3]}", "goal norm", "multiple 2"])
+            self.assert_range(value, by_sample[:, 3, 0, 1])
+            self.choose(panel, '[data-role="up"]', "sample")
+            self.choose(panel, 'select[data-axis="seed"]', "2")
+            *places, value = self.point(panel, 4, 5, 1)
+            self.assertEqual(places, ["PDE, independent", "seed 2", "goal norm", f"sample {sample[5]}", "multiple 4"])
+            self.assert_told(value, by_sample[1, 5, 0, 2])
+            self.away(panel)
+
+        self.visit(["refinement"], page)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fluxformer.io import Run
-from fluxformer.view.panels import LATTICE, Axis, Panel, Series
-from fluxformer.view.variables import names_of
+from fluxformer.view.panels import LATTICE, Panel, Series
 
 MEASURES = ("distance", "rate", "norm", "token_variance", "dirichlet_energy", "flux")
 
 
 def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:
     """Two pictures over depth and time, maps of the tokens, and what else was stored."""
-    measured = [_over_time(runs, everything[f"history/{name}"]) for name in MEASURES if f"history/{name}" in everything]
+    measured = [everything[f"history/{name}"] for name in MEASURES if f"history/{name}" in everything]
     with_numbers = [panel for panel in measured if any(np.isfinite(one.values[(slice(None),) * len(one.axes)]).any() for one in panel.series)]
     found = with_numbers[:2]
     if "field/u" in everything:
@@ -28,14 +27,6 @@ def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]
     for key in ("attention/weights", "analysis/evolve/attention_entropy", "analysis/evolve/arrival_time", "prediction/class_logits"):
         found += [everything[key]] if key in everything else []
     return found
-
-
-def _over_time(runs: Sequence[Run], panel: Panel) -> Panel:
-    """A history over the time at the end of each step, instead of the number of the step."""
-    times = {name: (run.history("time"), run.unit("time")) for run in runs if "time" in run.histories for name in (names_of(runs)[run.path],)}
-    series = [dataclasses.replace(one, axes=(Axis("time", times[one.file][1] or "time", times[one.file][0][:len(one.axes[0])]), *one.axes[1:]))
-              if one.file in times else one for one in panel.series]
-    return dataclasses.replace(panel, series=tuple(series))
 
 
 def _sizes(field: Panel) -> list[Panel]:

@@ -9,7 +9,7 @@ import numpy as np
 from fluxformer.io import Run, RunError
 from fluxformer.style import ACCENT, INK, SOFT
 from fluxformer.train.plot import BLUE, FILES, Training, measured
-from fluxformer.view.panels import Axis, Look, Panel, Series
+from fluxformer.view.panels import DASHED, Axis, Look, Panel, Series
 from fluxformer.view.variables import names_of
 
 DONE = "epochs done"
@@ -46,13 +46,14 @@ def _panel(key: str, title: str, label: str, series: list[Series], logarithmic: 
 def _of_steps(trainings: Mapping[str, Training], name: str, what: str, light: bool = True) -> list[Series]:
     """A measure of every step, and where it scatters its means over so many steps that the course is seen."""
     found = []
-    for colour, (file, training) in zip(_colours(trainings), trainings.items()):
+    for number, (colour, (file, training)) in enumerate(zip(_colours(trainings), trainings.items())):
         values = training.steps(name)
         if values is None or not np.isfinite(values).any():
             continue
         scatters = light and training.window > 1
         if not scatters or len(trainings) == 1:  # of several files the steps hide each other
-            found.append(Series(file, "", (Axis(DONE, "", training.done),), values, what, Look(colour, light=scatters)))
+            dash = "solid" if light else DASHED[number % len(DASHED)]  # curves that do not scatter may be the same one
+            found.append(Series(file, "", (Axis(DONE, "", training.done),), values, what, Look(colour, dash, light=scatters)))
         if scatters:
             place, smooth = training.smoothed(values)
             found.append(Series(file, "", (Axis(DONE, "", place),), smooth, f"mean of {training.window} steps", Look(colour)))

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from fluxformer.io import Run, Value
 from fluxformer.part_file import writing
-from fluxformer.view.panels import LATTICE, PAIRS, TOKENS, Axis, Panel, finished, name_of
+from fluxformer.view.panels import LATTICE, PAIRS, TOKENS, Axis, Panel, finished, joined, name_of
 from fluxformer.view.storage import Store
 from fluxformer.view.variables import names_of
 
@@ -39,7 +39,7 @@ def write(path: str, runs: Sequence[Run], first: Sequence[Panel], others: Sequen
     """
     panels = [*first, *(panel for panel in others if not panel.is_number())]
     store = Store(panels)
-    described = [_described(finished(panel), store) for panel in panels]
+    described = [_described(finished(joined(panel)), store, len(runs)) for panel in panels]
     called = names_of(runs)
     page = _TEMPLATES.get_template("page.html").render(
         title=" · ".join(dict.fromkeys(called.values())), experiments=", ".join(dict.fromkeys(str(run.attributes["experiment"]) for run in runs)),
@@ -57,7 +57,7 @@ def _in_script(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _described(panel: Panel, store: Store) -> dict[str, Any]:
+def _described(panel: Panel, store: Store, files: int) -> dict[str, Any]:
     series, left_out = [], {}  # type: ignore[var-annotated]
     for one in panel.series:
         number, held, gone = store.series(one)
@@ -67,7 +67,10 @@ def _described(panel: Panel, store: Store) -> dict[str, Any]:
         for text in gone:
             left_out.setdefault(text, []).append(one.label)
     notes = [text + (f" ({', '.join(labels)})" if len(labels) < len(panel.series) else "") for text, labels in left_out.items()]
-    return {"key": panel.key, "title": panel.title, "unit": panel.unit, "what": panel.what, "across": panel.across, "up": panel.up,
+    held_by = {one.file for one in panel.series} - {""}
+    only = f"Only in {held_by.pop()}." if files > 1 and len(held_by) == 1 else ""
+    return {"key": panel.key, "title": panel.title, "unit": panel.unit, "what": " ".join(filter(None, (panel.what, only))),
+            "across": panel.across, "up": panel.up,
             "logarithmic": panel.logarithmic,
             "label": panel.label or panel.key.split("/")[-1].replace("_", " "), "alone": panel.alone, "series": series, "leftOut": notes}
 

@@ -12,6 +12,7 @@ from fluxformer.report.data import MODELS
 from fluxformer.style import ACCENT
 
 QUICK = 1e6  # numbers that are read in a moment
+ROUND_OFF = 1e-12  # of the largest coordinate of an axis: what sums of some thousand steps differ by
 TOKENS = ("token", "query", "key", "input_token")  # axes whose entries are tokens of a sample
 PAIRS = (("key", "query"), ("input_token", "token"), ("other_path", "path"), ("column", "row"))  # across and, from the top, up in a picture of all pairs
 LATTICE = "lattice:"  # before the name of an axis of tokens that is laid out as the picture that it comes from
@@ -182,13 +183,22 @@ def together(title: str, parts: Sequence[tuple[str, Panel | None]], **changes: A
     there = [(label, panel) for label, panel in parts if panel]
     if not there:
         return []
+    measured = [*dict.fromkeys((one.file, one.model) for _, panel in there for one in panel.series)]
+    looks = _looks(measured)
     series = []
     for place, (label, panel) in enumerate(there):
         for one in panel.series:
-            style = MODELS.get(one.model) if len(panel.series) > 1 else None
-            look = Look(style.colour, DASHED[place % len(DASHED)], SYMBOLS[style.marker]) if style else look_of(place)
+            own = looks[measured.index((one.file, one.model))]
+            look = dataclasses.replace(own, dash=DASHED[place % len(DASHED)]) if len(measured) > 1 else look_of(place)
             series.append(dataclasses.replace(one, label=", ".join(filter(None, (name_of(one.model), label))), look=look))
     return [dataclasses.replace(there[0][1], title=title, series=tuple(series), **changes)]
+
+
+def _looks(measured: Sequence[tuple[str, str]]) -> list[Look]:
+    """A look for each file and model: those of the models, unless one is there twice."""
+    models = [model for _, model in measured]
+    return [Look((style := MODELS[model]).colour, DASHES[style.line], SYMBOLS[style.marker]) if model in MODELS and len({*models}) == len(models)
+            else look_of(place) for place, model in enumerate(models)]
 
 
 def name_of(model: str) -> str:
@@ -203,17 +213,37 @@ def look_of(place: int) -> Look:
     return Look(colour, DASHED[(DASHED.index(dash) + again) % len(DASHED)], symbol)
 
 
+def joined(panel: Panel) -> Panel:
+    """The panel with the same coordinates in all series where those of a later one differ by round-off alone: times 0.1 + 0.2 and 0.3 are one place."""
+    known: dict[str, np.ndarray] = {}  # in rising order
+    series = []
+    for one in panel.series:
+        axes = tuple(axis if axis.exact else dataclasses.replace(axis, values=_nearest(axis.values, known.get(axis.name, np.zeros(0)))) for axis in one.axes)
+        known.update({axis.name: np.union1d(known.get(axis.name, np.zeros(0)), axis.values) for axis in axes if not axis.exact})
+        series.append(dataclasses.replace(one, axes=axes))
+    return dataclasses.replace(panel, series=tuple(series))
+
+
+def _nearest(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """For each value the known one (in rising order) that equals it but for round-off, else itself. Values that differ stay different."""
+    if not known.size:
+        return values
+    above = np.searchsorted(known, values).clip(max=known.size - 1)
+    below = (above - 1).clip(min=0)
+    found = np.where(np.abs(values - known[below]) < np.abs(values - known[above]), known[below], known[above])
+    sizes = np.abs(np.concatenate([values, known]))
+    close = np.abs(found - values) <= ROUND_OFF * sizes[np.isfinite(sizes)].max(initial=0)
+    found = np.where(close, found, values)
+    return found if np.unique(found).size == np.unique(values).size else values
+
+
 def finished(panel: Panel) -> Panel:
     """The panel with a label and a look for every series: the look of its model, unless several files are compared."""
-    files, models = ({getattr(one, part) for one in panel.series} - {""} for part in ("file", "model"))
+    files = {one.file for one in panel.series} - {""}
     found: list[Series] = []
-    for place, one in enumerate(panel.series):
+    for one, look in zip(panel.series, _looks([(one.file, one.model) for one in panel.series])):
         label = one.label or (name_of(one.model) if one.model else "")
         if len(files) > 1 or not label:
             label = ": ".join(filter(None, (one.file, label)))
-        look = one.look
-        if look is None and one.model in MODELS and (len(files) < 2 or len(models) == len(panel.series)):
-            style = MODELS[one.model]
-            look = Look(style.colour, DASHES[style.line], SYMBOLS[style.marker])
-        found.append(dataclasses.replace(one, label=label, look=look or look_of(place)))
+        found.append(dataclasses.replace(one, label=label, look=one.look or look))
     return dataclasses.replace(panel, series=tuple(found))

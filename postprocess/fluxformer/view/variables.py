@@ -142,6 +142,14 @@ class Known:
             found.append(np.round(255 * (pixels - low) / (high - low if high > low else 1)).astype(np.uint8))
         return tuple(found)
 
+    @functools.cached_property
+    def ends(self) -> Axis | None:
+        """The time at the end of each step of the history; None in files without."""
+        if "time" not in self.run.histories:
+            return None
+        time = self.run.file["history/time"]
+        return Axis("time", unit_of(time), time[...], what=str(plain(time.attrs.get("long_name", ""))))
+
     def facts(self, group: str) -> dict[str, Any]:
         """Attributes of a group, and of the one that it is in."""
         return {**self.described("/".join(group.split("/")[:2])), **self.described(group)}
@@ -197,6 +205,9 @@ def _axes(known: Known, one: h5py.Dataset, group: str, model: str) -> tuple[tupl
         if not name or name.startswith("extent_"):
             name = ("row", "column", "plane")[number] if array.shape[1:] and number < 3 else f"entry{number or ''}"
             axes.append(Axis(name, "", np.arange(size)))
+            continue
+        if stored == "step" and known.ends and one.name != "/history/time":
+            axes.append(dataclasses.replace(known.ends, values=known.ends.values[:size]))
             continue
         values = (known.coordinates[stored] if stored in known.coordinates else array.coordinate(number))[:size]
         if values.dtype.kind not in "iufb":

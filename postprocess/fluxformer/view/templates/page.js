@@ -9,6 +9,7 @@ const DIVERGING = [[0, "#2166ac"], [.25, "#92c5de"], [.5, "#fbfbfb"], [.75, "#f4
 const INK = "#1b1f24", GRID = "#e5e7eb", NOTHING = "#c9ced6";  // the last: no number
 const MARKED = 40;      // points of a curve that get markers
 const PICTURES = 6;     // side by side at first
+const FEW = 12;         // places on an axis that all get a tick
 const DECADES = 1.5;    // span of values from which their scale is logarithmic at first
 const LATTICE = page.prefix;
 const TOKENS = new Set(page.tokens);
@@ -168,7 +169,7 @@ class Panel {
       const known = this.axes.get(axis.name);
       if (!known) this.axes.set(axis.name, {...axis, values: Array.from(coordinates(axis))});
       else {
-        const more = Array.from(coordinates(axis)).filter(value => !known.values.includes(value));
+        const held = new Set(known.values), more = Array.from(coordinates(axis)).filter(value => !held.has(value));
         known.values.push(...more);
         if (!known.exact) known.values.sort((a, b) => a - b);
         known.lattice = known.lattice || axis.lattice;
@@ -254,9 +255,7 @@ class Panel {
     const long = [...this.axes.values()].filter(axis => axis.length > 1 || axis.values.length > 1);
     const across = element("select", {"data-role": "across"}, ...long.flatMap(axis => [option(axis.name, spoken(axis.name)),
       ...(axis.lattice ? [option(LATTICE + axis.name, `${spoken(axis.name)}s as a picture`)] : [])]));
-    across.value = this.across;
     const up = element("select", {"data-role": "up"}, option("", "the numbers (curves)"), ...long.map(axis => option(axis.name, spoken(axis.name))));
-    up.value = this.isLattice() ? "" : this.up;
     across.addEventListener("change", () => {
       if (across.value === this.up) this.up = long.length > 1 ? this.across : "";
       this.across = across.value;
@@ -268,18 +267,26 @@ class Panel {
       this.up = up.value;
       this.again();
     });
-    const box = (role, text, checked, change) => {
+    const box = (role, change) => {
       const input = element("input", {type: "checkbox", "data-role": role});
-      input.checked = checked;
       input.addEventListener("change", () => { change(input.checked); this.draw(); });
-      return element("label", {}, input, text);
+      return input;
     };
-    if (this.logarithmic === null) this.logarithmic = this.spans();
-    this.controls.replaceChildren();
+    const log = box("log", on => { this.logarithmic = on; }), own = box("own", on => { this.own = on; });
+    const upright = element("label", {}, "up", up), alone = element("label", {}, own, "scale of this picture alone");
     if (long.length > 1 || long.some(axis => axis.lattice)) this.controls.append(element("label", {}, "Across", across));
-    if (long.length > 1 && !this.isLattice()) this.controls.append(element("label", {}, "up", up));
-    this.controls.append(box("log", "logarithmic", this.logarithmic, on => { this.logarithmic = on; }));
-    if (long.length > this.free().length) this.controls.append(box("own", "scale of this picture alone", this.own, on => { this.own = on; }));
+    if (long.length > 1) this.controls.append(upright);
+    this.controls.append(element("label", {}, log, "logarithmic"), alone);
+    if (this.logarithmic === null) this.logarithmic = this.spans();
+    this.setControls = () => {
+      across.value = this.across;
+      up.value = this.isLattice() ? "" : this.up;
+      log.checked = this.logarithmic;
+      own.checked = this.own;
+      upright.hidden = this.isLattice();
+      alone.hidden = long.length <= this.free().length;
+    };
+    this.setControls();
   }
 
   spans() {  // whether the values of all series are positive and span decades
@@ -292,11 +299,9 @@ class Panel {
     this.own = !this.isPicture();
     if (this.isPicture() && this.shown.filter(Boolean).length > PICTURES) this.shown = this.shown.map((_, k) => k < PICTURES);
     this.tellNothing();
-    const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.role : undefined;
-    this.buildControls();
+    this.setControls();  // the same menus: whoever types into one goes on
     this.buildSliders();
     this.buildLegend();
-    if (focused && this.controls.querySelector(`[data-role=${focused}]`)) this.controls.querySelector(`[data-role=${focused}]`).focus();
     this.draw();
   }
 
@@ -428,13 +433,14 @@ class Panel {
       absent.length ? `Not here: ${absent.join(", ")}.` : ""].join(" ").trim();
   }
 
-  axisLayout(axis, title, room = this.plot.clientWidth - 80, series = null) {  // room: pixels along the axis; series: whose names
+  axisLayout(axis, title, room = this.plot.clientWidth - 80, series = null) {  // room: pixels along the axis; series: whose picture
     const common = {title: {text: title, standoff: 8}, gridcolor: GRID, linecolor: "#8b95a1", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#8b95a1", exponentformat: "power"};
-    if (axis && this.byNumber(axis)) {
-      const count = axis.values.length, every = Math.max(1, Math.ceil(count * 15 / room));
-      const shown = axis.values.map((_, k) => k).filter(k => k % every === 0);
+    if (!axis) return common;
+    const spots = this.spotsOf(axis, series ? [series] : this.drawn.map(one => one.series));
+    if (this.byNumber(axis)) {
+      const every = Math.max(1, Math.ceil(spots.length * 15 / room)), shown = spots.filter((_, k) => k % every === 0);
       Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, axis.values[k], this.places, series).slice(0, 18) || written(axis.values[k]))});
-    } else if (axis && axis.exact && axis.values.length <= 12) Object.assign(common, {tickvals: axis.values});
+    } else if (spots.length <= FEW && this.haveRoom(spots, room, axis.name === this.up)) Object.assign(common, {tickvals: spots});
     return common;
   }
   longest(axis) {  // letters of the longest name of all pictures
@@ -452,14 +458,24 @@ class Panel {
     const own = axisOf(series, axis.name), values = Array.from(coordinates(own));
     return this.byNumber(axis) ? values.map(value => axis.values.indexOf(value)) : values;
   }
-  range() {
-    const all = this.panel.series.filter((_, k) => this.shown[k]).map(extent);
+  // The spots of all these series, in rising order; of no series that has the axis: of all.
+  spotsOf(axis, these) {
+    const held = these.filter(series => axisOf(series, axis.name)), those = held.length ? held : this.panel.series.filter(series => axisOf(series, axis.name));
+    return [...new Set(those.flatMap(series => finite(this.spots(axis, series))))].sort((a, b) => a - b);
+  }
+  // Whether the numbers of all spots have room beside, or above, each other.
+  haveRoom(spots, room, upright) {
+    const scale = room / (spots[spots.length - 1] - spots[0]), half = spots.map(spot => upright ? 8 : 3 + 3.8 * written(spot).length);
+    return spots.every((spot, k) => !k || (spot - spots[k - 1]) * scale >= half[k - 1] + half[k]);
+  }
+  range() {  // of all places of the sliders, for what is drawn
+    const all = this.drawn.map(one => extent(one.series));
     return {low: Math.min(...all.map(one => one.low)), high: Math.max(...all.map(one => one.high)), least: Math.min(...all.map(one => one.least))};
   }
 
   curves() {
     const axis = this.axes.get(this.across), traces = [];
-    const ends = this.byNumber(axis) ? [0, axis.values.length - 1] : [Math.min(...finite(axis.values)), Math.max(...finite(axis.values))];
+    const spots = this.spotsOf(axis, this.drawn.map(one => one.series)), ends = [spots[0], spots[spots.length - 1]];
     this.traces = [];
     this.drawn.forEach((one, k) => {
       const {series} = one, everywhere = !axisOf(series, this.across);
@@ -479,7 +495,7 @@ class Panel {
     const xaxis = this.axisLayout(axis, this.title(axis)), yaxis = this.axisLayout(null, this.panel.label + inBrackets(this.panel.unit));
     if (this.logarithmic) {
       const shown = this.drawn.flatMap(one => finite(one.values)).filter(value => value > 0), decades = shown.length ? Math.log10(Math.max(...shown) / Math.min(...shown)) : 0;
-      Object.assign(yaxis, {type: "log", dtick: decades < .5 ? undefined : decades < 2 ? "D2" : Math.ceil(decades / 6)});
+      Object.assign(yaxis, {type: "log", dtick: decades < .5 ? undefined : decades < 2 ? "D2" : Math.ceil(decades / 6), tickformat: decades >= .5 && decades < 2 ? "~g" : ""});
     }
     if (!this.own && this.drawn.length) {
       const {low, high, least} = this.range(), [bottom, top] = this.logarithmic ? [Math.log10(least), Math.log10(high)] : [low, high], pad = .04 * (top - bottom || 1);
@@ -491,7 +507,7 @@ class Panel {
   pictures() {
     const free = this.free(), lattice = this.isLattice();
     const acrossAxis = this.axes.get(free[free.length - 1]), upAxis = this.axes.get(free[0]);
-    const both = this.isMatrix() && acrossAxis.length === upAxis.length;
+    const both = this.isMatrix() && this.drawn.every(({lengths: [tall, wide]}) => tall === wide);
     this.ended = 0;
     let low = Infinity, high = -Infinity, least = Infinity;
     if (this.own) {
@@ -548,7 +564,7 @@ class Panel {
 
   // The largest size that colours tell apart: a few numbers far beyond all others would leave one colour to these.
   colourEnd(most) {
-    const sizes = this.own ? this.drawn.flatMap(one => Array.from(one.values)) : this.panel.series.filter((_, k) => this.shown[k]).flatMap(series => {
+    const sizes = this.own ? this.drawn.flatMap(one => Array.from(one.values)) : this.drawn.flatMap(({series}) => {
       const data = numbers(series.array), every = Math.ceil(data.length / 20000);
       return Array.from({length: Math.floor(data.length / every)}, (_, k) => data[k * every]);
     });
@@ -569,7 +585,7 @@ class Panel {
     this.wrapped = this.drawn.some(one => one.series.label.length * 7.2 > inner);
     const heading = this.panel.series.length > 1 ? (this.wrapped ? 40 : 24) : 0;
     const first = this.drawn[0], own = first && axisOf(first.series, acrossAxis.name);
-    const aspect = lattice && own ? own.lattice[1] / own.lattice[0] : both ? upAxis.length / acrossAxis.length : 0;
+    const aspect = lattice && own ? own.lattice[1] / own.lattice[0] : both ? 1 : 0;
     const high = aspect ? Math.min(inner * aspect, lattice ? 300 : 430) : this.narrow() ? 210 : 260, wide = aspect ? high / aspect : inner;
     const step = high + heading + (lattice ? 8 : below + 6), full = rows * step - (lattice ? 8 : below + 6);
     Object.assign(layout, {height: top + full + below, margin: {l: left, r: width - left - columns * wide - gap * (columns - 1), t: top, b: below, autoexpand: false}});
