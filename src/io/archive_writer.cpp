@@ -292,8 +292,9 @@ void ArchiveWriter::words(const std::string& path, const std::vector<std::string
     longest = std::max(longest, word.size());
   }
   const auto along = axes.empty() ? names::anonymous_axes({std::ssize(words)}) : axes;
-  std::vector<hsize_t> dims;
-  for (const auto& axis : along) dims.push_back(length(axis, path));
+  std::vector<hsize_t> dims(along.size());
+  std::transform(along.begin(), along.end(), dims.begin(),
+                 [&](const auto& axis) { return length(axis, path); });
   if (product_of(dims) != words.size())
     throw std::logic_error("archive: " + path + " is not as long as its axes");
   file_.change(path, words.size() * longest, [&] {
