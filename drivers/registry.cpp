@@ -19,7 +19,8 @@ std::vector<ExperimentEntry>& registry() {
       paths_sample_experiment(),     paths_train_experiment(),
       paths_prune_experiment(),      pruning_experiment(),
       refinement_experiment(),       removal_experiment(),
-      generate_experiment(),         scaling_experiment(),
+      generate_experiment(),         clusters_growth_experiment(),
+      clusters_circle_experiment(),  scaling_experiment(),
   };
   return all;
 }

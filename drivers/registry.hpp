@@ -38,6 +38,8 @@ ExperimentEntry pruning_experiment();
 ExperimentEntry refinement_experiment();
 ExperimentEntry removal_experiment();
 ExperimentEntry generate_experiment();
+ExperimentEntry clusters_growth_experiment();
+ExperimentEntry clusters_circle_experiment();
 ExperimentEntry scaling_experiment();
 
 }  // namespace fluxformer

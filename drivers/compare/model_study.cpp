@@ -25,6 +25,8 @@ void compare::describe_first_sample(const CompareProblem& problem, StudyRecord& 
   const auto first = problem.members().front();
   if (auto words = data::named_words_of(data, {&first, 1}); !words.empty()) {
     words.resize(data.length(first));
+    for (auto& word : words)  // a word may be the end of a line
+      for (std::size_t at; (at = word.find('\n')) != std::string::npos;) word.replace(at, 1, "↵");
     record.note("", sample_words, as_lines(words));
     return;
   }

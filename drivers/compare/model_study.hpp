@@ -26,7 +26,8 @@ inline const io::Attribute files{"files", "model file of each seed"},
     knots{"knots", "parameter sets"};
 
 // What the maps of the first sample are about: its words, where they have names, or else the numbers of its tokens.
-inline const io::Attribute sample_words{"sample_words", "words of the first sample, a line each"};
+inline const io::Attribute sample_words{
+    "sample_words", "words of the first sample, a line each; ↵ for an end of line in a word"};
 inline const io::Variable sample_features{
     "sample_features", {"query", "feature"}, "", "numbers of the first sample's tokens in the data"};
 /// Adds them; the record has the axis `query`. Not collective.

@@ -177,7 +177,8 @@ void EvolveRecord::define_axes() {
 
 void EvolveRecord::describe_samples() {
   const auto* data = problem_.inflow->data();
-  if (data == nullptr || !(output_.fields || output_.attention)) return;
+  if (data == nullptr || problem_.solver_settings.inflow_every > 0) return;  // later blocks hold others
+  if (!output_.fields && !output_.attention && !output_.logits) return;
   const auto members = problem_.inflow->indices(0);
   if (const auto words = data::named_words_of(*data, members); !words.empty()) {
     archive_.words("", evolution::sample_words, words);

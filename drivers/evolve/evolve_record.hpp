@@ -113,7 +113,7 @@ class EvolveRecord {
  private:
   void define_axes();
   void write_weights();
-  /// Writes what the samples of block 0 are, if anything is stored that differs between samples.
+  /// Writes what the samples are, if they stay and anything is stored that differs between them.
   void describe_samples();
   void append_line(const std::vector<double>& line);
   /// Writes the entropy of attention per depth cell and head, averaged over samples and queries and divided

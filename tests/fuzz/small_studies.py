@@ -35,6 +35,8 @@ STUDIES = {
                         "--identifiability.lengths=4"),
     "generate": ("generate", EMPTY, "--model.file=models/words.h5", "--data.set=topics", "--data.length=16", "--generate.tokens=4",
                  "--generate.prompts=12", "--generate.batch=2"),
+    "clusters_growth": ("clusters_growth", EMPTY, "--clusters.tokens=16", "--clusters.betas=1,2,5,9", "--clusters.degrees=4"),
+    "clusters_circle": ("clusters_circle", EMPTY, "--clusters.tokens=500", "--clusters.beta=5", "--clusters.time=4", "--clusters.seeds=1,2,3,4"),
     "hessian_spectrum": ("hessian_spectrum", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
                           "--hessian.eigenvalues=1"),
     "hessian_blocks": ("hessian_blocks", EMPTY, *LAYERS),

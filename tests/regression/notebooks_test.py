@@ -104,7 +104,7 @@ class Notebooks(NotebookTest):
             self.assertEqual(said(folder, first).stdout, found)
         with tempfile.TemporaryDirectory() as elsewhere:
             refused = said(elsewhere, first).stderr.splitlines()[-1]
-            self.assertIn(f"this notebook runs in {os.path.realpath(elsewhere)}: write its folder behind `root =` in this cell", refused)
+            self.assertIn(f"this notebook runs in {os.path.realpath(elsewhere)}: write root = Path('its folder') in this cell", refused)
             self.assertEqual(said(elsewhere, first.replace("root = Path.cwd()", f"root = Path({os.path.realpath(self.folder)!r})")).stdout, found)
 
     def test_the_front(self):

@@ -325,7 +325,8 @@ class Sweeps(PythonTest):
         self.assertNotEqual(*(_name({"a.b": [one]}, (one,)) for one in ("m/a", "m_a")))
         for part, over in (("has no values", {"mesh.layers": []}), ("is there twice", {"mesh.layers": [1, 1]}), ("in over and in settings", {"model.width": [4]}),
                            ("set by the sweep", {"output.file": ["a"]}), (r"such as \[2\]", {"mesh.layers": 2}),
-                           (r"such as \['ssp'\]", {"evolve.method": "ssp"}), ("did you mean mesh.layers", {"mesh.layer": [2]})):
+                           (r"such as \['ssp'\]", {"evolve.method": "ssp"}), ("did you mean mesh.layers", {"mesh.layer": [2]}),
+                           ("is there twice", {"evolve.cfl": [1, 1.0]}), ("keys and lists of values", ["mesh.layers"])):
             with self.assertRaisesRegex(fluxformer.RunError, part):
                 self.sweep(over, "other")
 

@@ -95,6 +95,9 @@ class TokenFiles(ProgramTest):
             np.testing.assert_array_equal(out["sample_features"][...], arrays["features"].astype("f8"))
             self.assertNotIn("sample_words", out)
             out.close()
+        # Samples that follow each other have no picture that stays.
+        self.run_well("evolve", *self.of("patches.h5"), *EVOLVE, "--inflow.samples=1", "--inflow.every=1", "--output.file=stream.h5")
+        self.assertNotIn("sample_features", self.open("stream.h5"))
 
     def test_a_model_is_trained_on_one_file_and_used_on_others(self):
         split = {f"train/{name}": values for name, values in TEXT.items() if name != "words"}
@@ -122,6 +125,11 @@ class TokenFiles(ProgramTest):
             self.assertEqual(found["analysis/attention"].attrs["sample_words"].split(), [WORDS[word] for word in shown])
             found.close()
             self.run_well("hessian_spectrum", *self.of("short.h5"), *compared[:2], *compared[3:], "--data.split=train", ranks=ranks)
+        # A word may hold an end of line: the attribute has a line for each word all the same.
+        self.run_well("train", *self.put("lines.h5", {**split, "words": np.array(["a", "\n", "<unk>", "c\nd", "e"])}), *TRAIN, "--output.file=lines_model.h5")
+        self.run_well("attention", *self.of("lines.h5"), "--models.transformer=lines_model.h5", "--samples.count=3", "--attention.matching=0", "--quiet",
+                      "--output.file=lines_out.h5")
+        self.assertEqual(self.open("lines_out.h5")["analysis/attention"].attrs["sample_words"].count("\n"), 6)
         self.run_well("train", *short, *TRAIN[-4:], "--model.file=model1.h5", "--train.samples=8", "--output.file=again.h5")
         self.assertEqual(self.open("again.h5")["model/embedding/position"].shape, (6, 8))
         # More classes than the model has: a training makes a new head, comparisons refuse them.

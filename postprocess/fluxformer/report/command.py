@@ -2,8 +2,8 @@
 
     fluxformer report FILE.h5 ... [--claims input/paper/compare/claims.toml] [--traits input/paper/traits.toml] [--output FOLDER]
 
-FILE.h5 are outputs of train, evolve, the comparisons, identifiability, pruning and the studies of Hessians and of attention paths, as many of
-them as there are, of one data set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
+FILE.h5 are outputs of train, evolve, the comparisons, identifiability, pruning and the studies of Hessians, attention paths and clusters, as
+many of them as there are, of one data set or several; files of the same comparison with other seeds are taken together. --claims may be given several times: all claims are judged
 together, and beside each stand the runs it rests on, with their decks and wall times. --traits adds "Everything at once": which models differ
 in which traits of all families, and which traits go together over seeds. Writes FOLDER/report.html (everything inline: no network needed),
 FOLDER/report.pdf, FOLDER/tables.md (the tables of all data sets, as Markdown), with claims FOLDER/findings.json (verdicts, effects, intervals and

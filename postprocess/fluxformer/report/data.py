@@ -56,7 +56,7 @@ CONTROLS = {
     "mlp": "a control: of the same widths without attention, all channels of a sample at once",
 }
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
-             "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers",
+             "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers", "sphere": "tokens on the sphere",
              "markov": "hidden Markov chains", "surrogate": "one-shot surrogate", "one_shot": "one-shot images"}
 TOKENS = {"four_paths": "four paths", "two_paths": "two paths", "patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
@@ -267,6 +267,8 @@ class Comparison:
 
 def data_of(run: Run) -> tuple[str, str]:
     """The data that a run has seen: (set, tokens)."""
+    if family_of(experiment_of(run)) == "clusters":
+        return "sphere", ""
     if makes_its_data(experiment_of(run)):
         return "addition", ""
     if task := run.settings.get("paths.task"):

@@ -106,12 +106,19 @@ def sweep(experiment: str, deck: str | os.PathLike[str] | None = None, over: Map
     KeyboardInterrupt
         After Ctrl-C, when the runs under way have written their checkpoints; the next call continues them.
     """
+    if over is not None and not isinstance(over, Mapping):
+        raise RunError(f'sweep: over = {over!r}: keys and lists of values, such as {{"mesh.layers": [12, 24]}}')
+    if not isinstance(at_once, int) or at_once < 1:
+        raise RunError(f"sweep: at_once = {at_once!r}: a whole number from 1 on")
     known = keys(experiment)
     values = {key: _values(key, some) for key, some in (over or {}).items()}
     fixed = dict(settings or {})
     _require_plan(values, fixed, known)
     folder = os.path.abspath(folder)
-    os.makedirs(folder, exist_ok=True)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as reason:
+        raise RunError(f"{folder}: {reason.strerror}") from None
     _record(os.path.join(folder, RECORD), experiment, deck, fixed)
     starter = Starter(ranks, launcher, variables or {}, progress and at_once == 1, at_once)
     files = {point: os.path.join(folder, _name(values, point)) for point in itertools.product(*values.values())}
@@ -176,7 +183,7 @@ def _require_plan(values: Mapping[str, list[object]], fixed: Mapping[str, object
     for key, some in values.items():
         if not some:
             raise RunError(f"sweep: {key} has no values")
-        if len({value_text(one) for one in some}) < len(some):
+        if len({value_text(one) for one in some}) < len(some) or len({*some}) < len(some):
             raise RunError(f"sweep: a value of {key} is there twice")
     for key in ("output.file", "output.overwrite", "checkpoint.restart"):
         if key in values or key in fixed:

@@ -254,7 +254,7 @@ class Panel {
   buildControls() {
     const long = [...this.axes.values()].filter(axis => axis.length > 1 || axis.values.length > 1);
     const across = element("select", {"data-role": "across"}, ...long.flatMap(axis => [option(axis.name, spoken(axis.name)),
-      ...(axis.lattice ? [option(LATTICE + axis.name, `${spoken(axis.name)}s as a picture`)] : [])]));
+      ...(axis.lattice ? [option(LATTICE + axis.name, `${spoken(axis.name).replace(/([^aeiou])y$/, "$1ie")}s as a picture`)] : [])]));
     const up = element("select", {"data-role": "up"}, option("", "the numbers (curves)"), ...long.map(axis => option(axis.name, spoken(axis.name))));
     across.addEventListener("change", () => {
       if (across.value === this.up) this.up = long.length > 1 ? this.across : "";
@@ -439,7 +439,7 @@ class Panel {
     const spots = this.spotsOf(axis, series ? [series] : this.drawn.map(one => one.series));
     if (this.byNumber(axis)) {
       const every = Math.max(1, Math.ceil(spots.length * 15 / room)), shown = spots.filter((_, k) => k % every === 0);
-      Object.assign(common, {tickvals: shown, ticktext: shown.map(k => this.nameOf(axis, axis.values[k], this.places, series).slice(0, 18) || written(axis.values[k]))});
+      Object.assign(common, {tickvals: shown, ticktext: shown.map(k => plain(this.nameOf(axis, axis.values[k], this.places, series).slice(0, 18)) || written(axis.values[k]))});
     } else if (spots.length <= FEW && this.haveRoom(spots, room, axis.name === this.up)) Object.assign(common, {tickvals: spots});
     return common;
   }
@@ -705,7 +705,7 @@ class Panel {
   sampleOf(series, axis, token) {
     const held = page.pictures[axis.pictures], by = axisOf(series, "sample");
     if (!held || !axis.lattice || this.free().includes("sample")) return null;
-    const k = by && held.pixels.length > 1 ? entry(by, this.places.sample) : 0;
+    const k = by ? entry(by, this.places.sample) : 0;
     if (!(k in held.pixels)) return null;
     const text = atob(held.pixels[k]), canvas = element("canvas", {width: held.wide, height: held.tall}), [columns, rows] = axis.lattice;
     const image = canvas.getContext("2d").createImageData(held.wide, held.tall);

@@ -1,0 +1,1 @@
+"""How tokens on the sphere cluster, in the report."""

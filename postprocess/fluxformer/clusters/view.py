@@ -1,0 +1,20 @@
+"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from fluxformer.io import Run
+from fluxformer.view.panels import Panel
+from fluxformer.view.variables import chosen
+
+FIRST = {"clusters_growth": ("rate", "rate_theory", "layer_growth", "fastest_degree"),
+         "clusters_circle": ("density", "number_2", "number", "moment", "energy", "compact_share")}
+DRAWN = {"rate": ("degree", ""), "rate_theory": ("degree", ""), "layer_growth": ("degree", ""), "density": ("time", "angle"), "moment": ("time", "")}
+
+
+def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:
+    """The measures of FIRST that are there; density as a picture."""
+    return [dataclasses.replace(panel, across=DRAWN[name][0], up=DRAWN[name][1]) if (name := panel.key.split("/")[-1]) in DRAWN else panel
+            for panel in chosen(runs, everything, FIRST)]

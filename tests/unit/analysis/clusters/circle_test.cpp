@@ -1,0 +1,169 @@
+// Attention on the circle by moments against all pairs, and clusters against a search that knows no bins.
+
+#include "analysis/clusters/circle.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "analysis/clusters/growth_rates.hpp"
+#include "base/random.hpp"
+
+namespace fluxformer::clusters {
+namespace {
+
+constexpr double turn = 2 * std::numbers::pi;
+
+std::vector<double> random_angles(int n, std::uint64_t seed) {
+  const RandomStream random(seed, "test");
+  std::vector<double> angles(n);
+  for (int j = 0; j < n; ++j) angles[j] = random.uniform(j, -turn, 2 * turn);
+  return angles;
+}
+
+struct Pairs {
+  std::vector<double> z, rate;
+};
+Pairs by_pairs(const std::vector<double>& angles, double beta, double value) {
+  Pairs found;
+  for (const double x : angles) {
+    double z = 0, pull = 0;
+    for (const double y : angles) {
+      const double half = std::sin((y - x) / 2), k = std::exp(-2 * beta * half * half);
+      z += k;
+      pull += k * std::sin(y - x);
+    }
+    found.z.push_back(z);
+    found.rate.push_back(value * pull / z);
+  }
+  return found;
+}
+
+TEST(Circle, moments_are_all_pairs) {
+  const struct {
+    double beta;
+    int order;
+  } cases[] = {{0, 1}, {1, 16}, {5, 27}, {9, 33}, {20, 46}, {40, 62}};
+  for (const auto& [beta, order] : cases)
+    for (const int n : {1, 63, 64, 65, 1000}) {
+      const auto angles = random_angles(n, n);
+      const CircleAttention attention(n, beta, -1.5, MPI_COMM_SELF);
+      EXPECT_EQ(attention.order(), order) << beta;
+      const auto pairs = by_pairs(angles, beta, -1.5);
+      std::vector<double> rate(n);
+      attention.velocity(angles, rate);
+      for (int j = 0; j < n; ++j) EXPECT_NEAR(rate[j], pairs.rate[j], 1e-11) << beta << ' ' << n;
+      double z = 0, logarithms = 0, dissipation = 0;
+      for (int j = 0; j < n; ++j) {
+        z += pairs.z[j];
+        logarithms += std::log(pairs.z[j] / n);
+        dissipation += pairs.z[j] * pairs.rate[j] * pairs.rate[j] / -1.5;
+      }
+      const auto sums = attention.sums(angles);
+      EXPECT_NEAR(sums.number_2, n * n / z, 1e-11);
+      EXPECT_NEAR(sums.number_1, std::exp(-logarithms / n), 1e-11);
+      EXPECT_NEAR(sums.dissipation, dissipation / n / n, 1e-11);
+      if (beta > 0) {
+        EXPECT_NEAR(sums.energy, z / (2 * beta * n * n), 1e-11);
+        EXPECT_NEAR(sums.number_2, 1 / (2 * beta * sums.energy), 1e-11);
+      }
+    }
+}
+
+TEST(Circle, moments_of_angles) {
+  const auto angles = random_angles(200, 7);
+  const auto found = CircleAttention(200, 3, 1, MPI_COMM_SELF).moments(angles, 5);
+  for (int k = 1; k <= 5; ++k) {
+    std::complex<double> sum = 0;
+    for (const double one : angles) sum += std::polar(1.0, k * one);
+    EXPECT_NEAR(std::abs(found[k - 1] - sum / 200.0), 0, 1e-14);
+  }
+}
+
+/// k groups of equal tokens with these shares of 100 tokens, at equal distances.
+std::vector<double> groups(const std::vector<int>& sizes, double distance) {
+  std::vector<double> angles;
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    angles.insert(angles.end(), sizes[k], distance * static_cast<double>(k) - 0.1);
+  return angles;
+}
+
+TEST(Circle, soft_numbers_of_groups_in_closed_form) {
+  const auto number = [](const std::vector<double>& angles, double beta) {
+    return CircleAttention(std::ssize(angles), beta, 1, MPI_COMM_SELF).sums(angles).number_2;
+  };
+  EXPECT_NEAR(number(groups({100}, 1), 9), 1, 1e-12);
+  EXPECT_NEAR(number(groups({50, 50}, turn / 2), 9), 2 / (1 + std::exp(-18)), 1e-12);
+  // Shares at right angles, so that 0.5 and 0.2 are opposite: sum_ab p_a p_b e^{-beta (1 - cos)}
+  EXPECT_NEAR(number(groups({50, 30, 20}, turn / 4), 9),
+              1 / (0.38 + 2 * (0.15 + 0.06) * std::exp(-9.0) + 2 * 0.1 * std::exp(-18.0)), 1e-12);
+  EXPECT_NEAR(number(groups({10, 10, 10}, turn / 3), 5), 2.996685, 1e-6);
+  EXPECT_NEAR(number(groups({10, 10, 10, 10}, turn / 4), 9), 3.999013, 1e-6);
+  EXPECT_NEAR(number(groups({10, 10, 10, 10, 10, 10}, turn / 6), 20), 5.999455, 1e-6);
+  std::vector<double> ring;
+  for (int j = 0; j < 256; ++j) ring.push_back(turn * j / 256);
+  EXPECT_NEAR(number(ring, 9), 1 / kernel_eigenvalue(2, 9, 0), 1e-11);
+}
+
+/// The same without bins: sorted angles, cut at every gap.
+CircleClusters by_sorting(std::vector<double> angles, double delta) {
+  for (double& one : angles) one -= turn * std::floor(one / turn);
+  std::ranges::sort(angles);
+  const auto n = angles.size();
+  std::vector<std::size_t> cuts;  // the token behind each gap
+  for (std::size_t j = 0; j < n; ++j)
+    if (angles[j] - (j > 0 ? angles[j - 1] : angles[n - 1] - turn) > delta) cuts.push_back(j);
+  CircleClusters found;
+  if (cuts.empty()) return {.number = 1, .compact_share = 0, .masses = {1}};
+  for (std::size_t c = 0; c < cuts.size(); ++c) {
+    const auto first = cuts[c], next = cuts[(c + 1) % cuts.size()];
+    const auto size = (next + n - first - 1) % n + 1;
+    const auto last = (first + size - 1) % n;
+    const double diameter = angles[last] - angles[first] + (last < first ? turn : 0);
+    const double mass = static_cast<double>(size) / static_cast<double>(n);
+    found.masses.push_back(mass);
+    if (diameter <= 3 * delta) found.compact_share += mass;
+    ++found.number;
+  }
+  std::ranges::sort(found.masses, std::greater<>());
+  return found;
+}
+
+TEST(Circle, clusters_are_those_of_sorted_angles) {
+  for (const int n : {1, 2, 10, 100, 1000})
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+      for (const double delta : {0.003, 0.05, 0.3, 1.0, 3.0}) {
+        const auto angles = random_angles(n, 100 * seed + n);
+        const auto found = clusters_on_circle(angles, delta, MPI_COMM_SELF),
+                   known = by_sorting(angles, delta);
+        EXPECT_EQ(found.number, known.number) << n << ' ' << delta;
+        ASSERT_EQ(found.masses.size(), known.masses.size());
+        for (std::size_t k = 0; k < known.masses.size(); ++k)
+          EXPECT_NEAR(found.masses[k], known.masses[k], 1e-12);
+        EXPECT_NEAR(found.compact_share, known.compact_share, 1e-12) << n << ' ' << delta;
+      }
+}
+
+TEST(Circle, clusters_at_the_edges) {
+  const auto clusters = [](const std::vector<double>& angles) {
+    return clusters_on_circle(angles, 0.1, MPI_COMM_SELF);
+  };
+  EXPECT_EQ(clusters({1.0}).number, 1);
+  EXPECT_EQ(clusters({1.0}).compact_share, 1);
+  EXPECT_EQ(clusters(std::vector<double>(50, 2.5)).number, 1);
+  EXPECT_EQ(clusters({0, turn / 2}).number, 2);
+  const auto across = clusters({-0.03, 0.03, 3.0});  // a cluster across angle 0 counts once
+  EXPECT_EQ(across.number, 2);
+  EXPECT_EQ(across.compact_share, 1);
+  EXPECT_EQ(clusters({-1e-300, 0, turn, -turn}).number, 1);
+  std::vector<double> cloud;
+  for (int j = 0; j < 1000; ++j) cloud.push_back(turn * j / 1000);
+  EXPECT_EQ(clusters(cloud).number, 1);
+  EXPECT_EQ(clusters(cloud).compact_share, 0);
+}
+
+}  // namespace
+}  // namespace fluxformer::clusters
