@@ -74,10 +74,13 @@ class CircleStudy final : public Study {
   /// Share of the tokens in each bin of angles. Collective.
   std::vector<double> shares(const std::vector<double>& angles) const;
   std::vector<double> times() const;
+  /// The time in which the fastest wave grows from the noise of the tokens to order one, by theory.
+  double formation() const { return std::log(static_cast<double>(tokens_)) / (2 * rate_); }
   /// Waves of which moments are stored.
   int modes() const { return 2 * fastest_ + 2; }
   /// The slope of log |M| of the fastest wave over the stored times at which it has left the noise, and is small; NaN without two.
-  double wave_rate(const std::vector<double>& size) const;
+  /// `moments`: [time][mode].
+  double wave_rate(const std::vector<double>& moments) const;
 
   MPI_Comm comm_;
   Index tokens_;
@@ -121,8 +124,7 @@ std::string CircleStudy::describe() const {
   const clusters::CircleAttention attention(tokens_, beta_, 1, comm_);
   text << tokens_ << " random tokens on the circle, beta " << beta_ << ", moments up to " << attention.order()
        << "; " << seeds_.size() << " seed(s), to t = " << end_ << "\nfastest by theory: " << fastest_
-       << " wave(s), rate " << rate_
-       << ", order one at about t = " << std::log(static_cast<double>(tokens_)) / (2 * rate_);
+       << " wave(s), rate " << rate_ << ", order one at about t = " << formation();
   if (static_cast<double>(tokens_) * delta_ < 10 * turn)
     text << "\nfew tokens for clusters.delta: single ones count as clusters where they are alone";
   return text.str();
@@ -160,7 +162,7 @@ void CircleStudy::begin(StudyRecord& record) {
   record.note("", stored::delta, delta_);
   record.note("", stored::fastest_wave, static_cast<long>(fastest_));
   record.note("", stored::wave_rate_theory, rate_);
-  record.note("", stored::formation_theory, std::log(static_cast<double>(tokens_)) / (2 * rate_));
+  record.note("", stored::formation_theory, formation());
   record.note("", stored::lifetime, fastest_ > 1 ? clusters::lifetime({fastest_, beta_}) : missing_value);
 }
 
@@ -183,17 +185,20 @@ std::vector<double> CircleStudy::shares(const std::vector<double>& angles) const
   return found;
 }
 
-double CircleStudy::wave_rate(const std::vector<double>& size) const {
+double CircleStudy::wave_rate(const std::vector<double>& moments) const {
   const auto all = times();
   const double least = 3 / std::sqrt(static_cast<double>(tokens_)), most = 0.03;
   double times_sum = 0, sum = 0, products = 0, squares = 0;
   int count = 0;
-  for (std::size_t k = 0; k < all.size() && size[k] < most; ++k)
-    if (size[k] > least) {
-      const double value = std::log(size[k]);
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const double size = moments[k * modes() + fastest_ - 1];
+    if (size >= most) break;
+    if (size > least) {
+      const double value = std::log(size);
       times_sum += all[k], sum += value, products += all[k] * value, squares += all[k] * all[k];
       ++count;
     }
+  }
   if (count < 2) return missing_value;
   return (count * products - times_sum * sum) / (count * squares - times_sum * times_sum);
 }
@@ -212,7 +217,7 @@ void CircleStudy::measure(const Place& place, Results& to) {
       tolerance_, 0.1 / (1 + beta_));
   const auto all = times();
   std::vector<double> number, components, compact, number_2, number_1, energy, dissipation, moments, density,
-      wave, masses;
+      masses;
   double formed = missing_value;
   for (const double time : all) {
     if (time > 0) flow.advance(time);
@@ -228,7 +233,6 @@ void CircleStudy::measure(const Place& place, Results& to) {
     energy.push_back(sums.energy);
     dissipation.push_back(sums.dissipation);
     for (const auto& one : attention.moments(angles, modes())) moments.push_back(std::abs(one));
-    wave.push_back(moments[moments.size() - modes() + fastest_ - 1]);
     const auto now = shares(angles);
     density.insert(density.end(), now.begin(), now.end());
     masses = clustered ? found.masses : std::vector<double>{};
@@ -249,7 +253,7 @@ void CircleStudy::measure(const Place& place, Results& to) {
   to.put(stored::density, density);
   to.put(stored::mass, masses);
   to.put(stored::formed, {formed});
-  to.put(stored::wave_rate, {wave_rate(wave)});
+  to.put(stored::wave_rate, {wave_rate(moments)});
   to.put(stored::evaluations, {static_cast<double>(flow.evaluations())});
   to.put(stored::evaluation_seconds, {seconds / static_cast<double>(flow.evaluations())});
   std::ostringstream words;
@@ -265,8 +269,7 @@ void CircleStudy::measure(const Place& place, Results& to) {
 std::string CircleStudy::summary(const Findings& found) const {
   std::ostringstream text;
   for (std::size_t k = 0; k < found.count(); ++k) text << (k > 0 ? "; " : "") << found.of(k).words;
-  text << "; by theory " << fastest_ << " wave(s) grow fastest, to order one at about t = "
-       << std::log(static_cast<double>(tokens_)) / (2 * rate_);
+  text << "; by theory " << fastest_ << " wave(s) grow fastest, to order one at about t = " << formation();
   return text.str();
 }
 

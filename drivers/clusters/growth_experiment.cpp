@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -91,12 +92,8 @@ class SphereLayer {
 
 /// <a, b> / <b, b>
 double share_along(const std::vector<double>& a, const std::vector<double>& b) {
-  double along = 0, squares = 0;
-  for (std::size_t k = 0; k < b.size(); ++k) {
-    along += a[k] * b[k];
-    squares += b[k] * b[k];
-  }
-  return along / squares;
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0) /
+         std::inner_product(b.begin(), b.end(), b.begin(), 0.0);
 }
 
 class ClusterGrowth final : public Study {

@@ -1,5 +1,6 @@
 #include "solvers/flow/flow.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -63,8 +64,10 @@ void Flow::advance(double time) {
   TSConvergedReason reason = TS_CONVERGED_ITERATING;
   check(TSGetConvergedReason(me.ts, &reason));
   if (reason < 0) {
+    double reached = 0;
+    check(TSGetTime(me.ts, &reached));
     std::ostringstream text;
-    text << "t = " << this->time() << ": no step is small enough for the tolerance";
+    text << "t = " << reached << ": no step is small enough for the tolerance";
     throw NumericalFailure(text.str());
   }
 }
@@ -72,18 +75,6 @@ void Flow::advance(double time) {
 std::vector<double> Flow::state() const {
   const ReadArray from(impl_->u);
   return {from.values, from.values + impl_->size};
-}
-
-double Flow::time() const {
-  double time = 0;
-  check(TSGetTime(impl_->ts, &time));
-  return time;
-}
-
-long Flow::steps() const {
-  PetscInt steps = 0;
-  check(TSGetStepNumber(impl_->ts, &steps));
-  return steps;
 }
 
 long Flow::evaluations() const {

@@ -30,9 +30,7 @@ class Flow {
   void advance(double time);
   /// This rank's numbers.
   std::vector<double> state() const;
-  double time() const;
-  /// Steps that were taken, and evaluations of f.
-  long steps() const;
+  /// Evaluations of f so far.
   long evaluations() const;
 
  private:

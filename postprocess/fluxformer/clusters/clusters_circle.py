@@ -25,8 +25,8 @@ def draw(study: Study) -> list[Drawing]:
     wide, left, right = (figure.add_subplot(place) for place in (grid[0, :], grid[1, 0], grid[1, 1]))
     density = comparison.numbers(GROUP, "density")[0]
     even = 1 / density.shape[1]
-    middles = np.concatenate([[time[0]], (time[1:] + time[:-1]) / 2, [time[-1]]])
-    image = wide.pcolormesh(middles, np.linspace(0, 360, density.shape[1] + 1), density.T / even, cmap="magma", vmin=0, vmax=min(20, density.max() / even),
+    edges = np.concatenate([[time[0]], (time[1:] + time[:-1]) / 2, [time[-1]]])
+    image = wide.pcolormesh(edges, np.linspace(0, 360, density.shape[1] + 1), density.T / even, cmap="magma", vmin=0, vmax=min(20, density.max() / even),
                             rasterized=True)
     figure.colorbar(image, ax=wide, label="tokens, over an even circle", extend="max")
     wide.set_yticks(range(0, 361, 90))

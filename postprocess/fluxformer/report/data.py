@@ -58,6 +58,7 @@ CONTROLS = {
 DATA_SETS = {"digits": "built-in digits", "mnist": "MNIST", "omniglot": "Omniglot", "topics": "built-in topics",
              "20news": "20 Newsgroups", "tokens": "token file", "addition": "addition of numbers", "sphere": "tokens on the sphere",
              "markov": "hidden Markov chains", "surrogate": "one-shot surrogate", "one_shot": "one-shot images"}
+MADE = {"hessian": "addition", "clusters": "sphere"}  # by families that make their data
 TOKENS = {"four_paths": "four paths", "two_paths": "two paths", "patches": "4 × 4 patches", "rows": "rows of pixels", "pixels": "pixels", "whole": "one token"}
 TEXTS = ("topics", "20news")
 
@@ -267,10 +268,9 @@ class Comparison:
 
 def data_of(run: Run) -> tuple[str, str]:
     """The data that a run has seen: (set, tokens)."""
-    if family_of(experiment_of(run)) == "clusters":
-        return "sphere", ""
-    if makes_its_data(experiment_of(run)):
-        return "addition", ""
+    experiment = experiment_of(run)
+    if makes_its_data(experiment):
+        return MADE[family_of(experiment) or ""], ""
     if task := run.settings.get("paths.task"):
         return task, run.settings.get("paths.images" if task == "one_shot" else "paths.variant", "")
     name = run.settings.get("data.set", "none")

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
+#include <stdexcept>
 
 #include "analysis/clusters/growth_rates.hpp"
 #include "base/error.hpp"
