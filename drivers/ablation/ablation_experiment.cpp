@@ -30,10 +30,11 @@ namespace fluxformer {
 namespace {
 
 void declare_ablation(Options& options) {
-  options.declare("ablation.models", std::vector<std::string>{"transformer", "pde"},
-                  "models to train, all with one depth cell per layer; model.knots and equation.kappa apply "
-                  "to the pde only",
-                  {.choices = {"transformer", "pde"}, .not_empty = true});
+  options.declare(
+      "ablation.models", std::vector<std::string>{"transformer", "pde"},
+      "models to train, all with one depth cell per layer; model.knots, equation.kappa and equation.nu apply "
+      "to the pde only",
+      {.choices = {"transformer", "pde"}, .not_empty = true});
   options.declare("ablation.residual", std::vector<std::string>{"on", "off"},
                   "residual connection of each sub-layer: it adds to the state (on) or replaces it (off)",
                   {.choices = {"on", "off"}, .not_empty = true});
@@ -149,8 +150,8 @@ Ablation::Ablation(const Settings& settings, MPI_Comm comm) : plan_(ablation_pla
   for (const auto& variant : plan_.variants) {
     const auto own = variant.training_from(seed);
     const auto parameters = make_parameters(own.model, shape_of(*first.train), comm);
-    make_depth_model(parameters, first.slab, own.precision);
-    largest_kappa(own, parameters, *first.line);
+    const auto model = make_depth_model(parameters, first.slab, own.precision);
+    stable_coefficients(own, parameters, model->coefficients(), *first.line);
     parameters_.push_back(static_cast<long>(parameters.values.size()));
   }
   steps_ = first.total_steps();

@@ -40,9 +40,11 @@ AblationPlan ablation_plan_of(const Settings& settings) {
                     .seeds = settings.integers("ablation.seeds"),
                     .diverged = settings.real("ablation.diverged")};
   for (const auto& kind : settings.words("ablation.models")) {
-    // The Transformer has neither depth knots nor diffusion over tokens.
+    // The Transformer has neither depth knots nor diffusion or transport over tokens.
     const auto deck =
-        kind == "transformer" ? settings.without({"model.knots", "model.kappa", "equation.kappa"}) : settings;
+        kind == "transformer"
+            ? settings.without({"model.knots", "model.kappa", "equation.kappa", "model.nu", "equation.nu"})
+            : settings;
     for (const auto& residual : settings.words("ablation.residual"))
       for (const auto& norm : settings.words("ablation.norm"))
         plan.variants.push_back({plan_of_training(

@@ -55,6 +55,11 @@ void declare_equation(Options& options) {
   options.declare("equation.epsilon", 0.0, "diffusion in depth", {.unit = "layers^2/time", .minimum = 0});
   options.declare("equation.kappa", 0.0, "diffusion over tokens; if given, it overrides model.file",
                   {.unit = "token spacings^2/time", .minimum = 0, .role = Role::model});
+  options.declare(
+      "equation.nu", 0.0,
+      "one-sided transport over tokens, from each to the next, which causal models may have; if given, "
+      "it overrides model.file",
+      {.unit = "tokens/time", .minimum = 0, .role = Role::model});
   options.declare("equation.alpha", 1.0, "strength of attention; if given, it overrides model.file",
                   {.unit = "1/time", .role = Role::model});
   options.declare("equation.rho", 1.0,
@@ -167,6 +172,8 @@ void declare_model_sizes(Options& options) {
                   {.minimum = 0, .role = Role::model});
   options.declare("model.kappa", "scalar", "token diffusion: one kappa for all channels, or one per channel",
                   {.choices = {"scalar", "channel"}, .role = Role::model});
+  options.declare("model.nu", "scalar", "token transport: one nu for all channels, or one per channel",
+                  {.choices = {"scalar", "channel"}, .role = Role::model});
 }
 
 void declare_initial_weights(Options& options) {
@@ -261,6 +268,8 @@ ModelSpec spec_of(const Settings& settings) {
   spec.subflow = choice<SubLayerIntegrator>(settings, "depth.subflow");
   spec.own_halves = settings.word("depth.halves") == "own";
   spec.kappa_per_channel = settings.word("model.kappa") == "channel";
+  spec.transport = settings.real("equation.nu") > 0;
+  spec.nu_per_channel = settings.word("model.nu") == "channel";
   return spec;
 }
 
@@ -321,16 +330,30 @@ void override_coefficients(const ModelPlan& plan, Parameters& parameters) {
   const auto& layout = parameters.layout;
   if (plan.alpha.given) parameters.values[layout.alpha()] = plan.alpha.value;
   if (plan.rho.given) parameters.values[layout.rho()] = plan.rho.value;
-  if (!plan.kappa.given) return;
-  for (const auto& view : layout.views())
-    if (view.name == "kappa") std::ranges::fill(parameters.view(view.path()), plan.kappa.value);
+  for (const auto& view : layout.views()) {
+    if (view.name == "kappa" && plan.kappa.given)
+      std::ranges::fill(parameters.view(view.path()), plan.kappa.value);
+    if (view.name == "nu" && plan.nu.given) std::ranges::fill(parameters.view(view.path()), plan.nu.value);
+  }
+}
+
+AddedTransport added_transport(const ModelPlan& plan) {
+  if (!(plan.nu.value > 0)) return AddedTransport::none;
+  return plan.spec.nu_per_channel ? AddedTransport::channel : AddedTransport::scalar;
+}
+
+/// Throws BadInput for one nu per channel of a model without transport.
+void require_transport(const ModelPlan& plan, const ModelSpec& spec) {
+  if (!spec.transport && plan.spec.nu_per_channel)
+    throw BadInput("model.nu = channel: the model has no transport over tokens; give equation.nu > 0");
 }
 
 Parameters read_parameters(const ModelPlan& plan, const InputShape& input, MPI_Comm comm,
                            const ShareOf& share) {
   const auto& file = plan.file;
-  auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "), share);
+  auto parameters = read_model(io::ArchiveReader(comm, file, "model.file = "), share, added_transport(plan));
   const auto& spec = parameters.spec;
+  require_transport(plan, spec);
   require_same(plan, spec);
   require_same_angles(plan, spec);
   require_same_windows(plan, spec);
@@ -374,6 +397,7 @@ ModelPlan model_plan(const Settings& settings) {
                  .kappa = coefficient("equation.kappa"),
                  .alpha = coefficient("equation.alpha"),
                  .rho = coefficient("equation.rho"),
+                 .nu = coefficient("equation.nu"),
                  .seed = static_cast<std::uint64_t>(settings.integer("model.seed")),
                  .positions = settings.word("model.positions") == "learned",
                  .standard = settings.word("model.initial") == "standard",
@@ -391,13 +415,15 @@ Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
                            const ShareOf& share_of) {
   if (!plan.file.empty()) return read_parameters(plan, input, comm, share_of);
   const auto spec = with_input(plan.spec, input, plan.positions);
+  require_transport(plan, spec);
   const auto share = share_that_fits(
       comm, spec, share_of,
       "model.width = " + std::to_string(spec.width) + ", model.ffn = " + std::to_string(spec.ffn) + ", " +
           std::to_string(spec.knots) + " sets of weights, " + std::to_string(spec.tokens) + " positions");
   Parameters parameters(spec, share);
   if (plan.standard) {
-    initialise_standard(parameters, plan.seed, plan.kappa.value, plan.alpha.value, plan.rho.value);
+    initialise_standard(parameters, plan.seed, plan.kappa.value, plan.alpha.value, plan.rho.value,
+                        plan.nu.value);
   } else {
     const double head_width = static_cast<double>(parameters.spec.width) / parameters.spec.attention.heads;
     if (spec.query_width() != spec.width || spec.key_width() != spec.width)
@@ -438,6 +464,7 @@ std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& sp
       {"depth.residual", spec.residual},
       {"attention.causal", spec.causal},
       {"model.kappa", std::string(spec.kappa_per_channel ? "channel" : "scalar")}};
+  if (spec.transport) list.emplace_back("model.nu", std::string(spec.nu_per_channel ? "channel" : "scalar"));
   if (spec.attention.normalisation == Normalisation::sinkhorn)
     list.emplace_back("attention.iterations", long{spec.attention.sinkhorn_iterations});
   return list;

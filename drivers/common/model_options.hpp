@@ -35,7 +35,7 @@ struct ModelPlan {
   };
   std::string file;  ///< model.file; empty: a new model
   ModelSpec spec;    ///< a new model, without the sizes of its input
-  Coefficient kappa, alpha, rho;
+  Coefficient kappa, alpha, rho, nu;
   std::uint64_t seed = 1;
   bool positions = true;       ///< a new model has learned positions
   bool standard = true;        ///< initial weights: random as usual; false: scaled identities
@@ -58,7 +58,7 @@ Parameters make_parameters(const ModelPlan& plan, const InputShape& input, MPI_C
 void require_length(const ModelSpec& spec, int tokens, const std::string& what, const std::string& where,
                     MPI_Comm comm);
 
-/// Values of the keys of role `model` for a model. equation.alpha, rho and kappa, which override a model file
+/// Values of the keys of role `model` for a model. equation.alpha, rho, kappa and nu, which override a model file
 /// if given, are left out, attention.window, which may differ by layer, and attention.iterations for attention without
 /// iterations.
 std::vector<std::pair<std::string, OptionValue>> settings_of(const ModelSpec& spec);

@@ -333,7 +333,9 @@ std::optional<ModelOrigin::Coefficients> ModelOrigin::starting_coefficients() co
   if (!value("model.file").empty()) return {};
   for (const char* key : {"equation.kappa", "equation.alpha", "equation.rho"})
     if (value(key).empty()) return {};
-  return Coefficients{number("equation.kappa"), number("equation.alpha"), number("equation.rho")};
+  // Trainings of before there was transport do not name it.
+  const double nu = value("equation.nu").empty() ? 0 : number("equation.nu");
+  return Coefficients{number("equation.kappa"), number("equation.alpha"), number("equation.rho"), nu};
 }
 
 std::string ModelOrigin::text() const {
@@ -388,11 +390,11 @@ Parameters untrained(const ComparedModel& model, std::uint64_t draws, long seed)
   // A separate stream, so that no trained model was initialised with these numbers.
   const auto draw = RandomStream(draws, "untrained models").bits(static_cast<std::uint64_t>(seed));
   const auto start = model.origin.starting_coefficients();
-  const auto [kappa, alpha, rho] = start.value_or(ModelOrigin::Coefficients{});
-  initialise_standard(fresh, (std::uint64_t{draw[0]} << 32) | draw[1], kappa, alpha, rho);
+  const auto [kappa, alpha, rho, nu] = start.value_or(ModelOrigin::Coefficients{});
+  initialise_standard(fresh, (std::uint64_t{draw[0]} << 32) | draw[1], kappa, alpha, rho, nu);
   if (!start)
     for (const auto& view : fresh.layout.views())
-      if (view.name == "kappa" || view.group == "equation")
+      if (view.name == "kappa" || view.name == "nu" || view.group == "equation")
         std::ranges::copy(model.parameters.view(view.path()), fresh.view(view.path()).begin());
   return fresh;
 }

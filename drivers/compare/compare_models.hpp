@@ -54,9 +54,9 @@ class ModelOrigin {
   double number(const std::string& key) const;
   /// A short description of the origin.
   std::string text() const;
-  /// Values of kappa, alpha and rho at the start of the training.
+  /// Values of kappa, alpha, rho and nu at the start of the training.
   struct Coefficients {
-    double kappa = 0, alpha = 1, rho = 1;
+    double kappa = 0, alpha = 1, rho = 1, nu = 0;
   };
   /// Coefficients at the start of the training, from its settings; std::nullopt if they are unknown or came
   /// from a file.

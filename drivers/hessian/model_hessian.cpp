@@ -43,14 +43,19 @@ hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origi
   const auto coefficients = plan.coefficients.of_model(origin);
   const bool trained =
       coefficients == "yes" || (coefficients == "auto" && parameters.spec.kind == ModelKind::pde);
-  bool diffuses = false;
-  for (const auto& view : parameters.layout.views())
-    if (view.name == "kappa")
-      for (const double kappa : parameters.view(view.path())) diffuses = diffuses || kappa > 0;
+  const auto positive_somewhere = [&](const std::string& coefficient) {
+    return std::ranges::any_of(parameters.layout.views(), [&](const auto& view) {
+      return view.name == coefficient &&
+             std::ranges::any_of(parameters.view(view.path()), [](double value) { return value > 0; });
+    });
+  };
   return {{loss_kind(plan.loss.of_model(origin)), plan.label_smoothing.of_model(origin),
            cross_entropy_of(parameters.spec).target},
           plan.smoothness.of_model(origin),
-          {trained && diffuses, trained, trained}};
+          {.kappa = trained && positive_somewhere("kappa"),
+           .alpha = trained,
+           .rho = trained,
+           .nu = trained && positive_somewhere("nu")}};
 }
 
 void require_hessian(const SampleSet& samples, const Parameters& parameters, const Loss& loss) {

@@ -28,7 +28,7 @@ struct MinimisedPlan {
 MinimisedPlan minimised_plan_of(const Settings& settings);
 
 /// The objective whose Hessian is analysed: as the plan says or, for what was not given, as in the training of
-/// the model. `auto` trains the coefficients of PDE models, and kappa only where it is above 0. The loss is
+/// the model. `auto` trains the coefficients of PDE models, and kappa and nu only where they are above 0. The loss is
 /// that of the classes, or of words for a model that guesses them. Throws BadInput for a loss that does
 /// not exist.
 hessian::Objective minimised(const MinimisedPlan& plan, const ModelOrigin& origin,

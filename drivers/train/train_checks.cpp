@@ -144,27 +144,33 @@ std::size_t copies_of(const data::Dataset& train, const std::vector<std::size_t>
       std::ranges::count_if(members, [&](std::size_t index) { return known.contains(key(data, index)); }));
 }
 
-double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const TokenLine& line) {
-  if (plan.gradient.implicit()) return std::numeric_limits<double>::max();
+CoefficientLimits stable_coefficients(const TrainPlan& plan, const Parameters& parameters,
+                                      const EquationCoefficients& of, const TokenLine& line) {
+  constexpr double infinite = std::numeric_limits<double>::max();
+  if (plan.gradient.implicit()) return {infinite, infinite};
   const auto equation = equation_for(plan.equation, parameters.spec);
-  const int axes = std::max(1, (line.tokens_x() > 1 ? 1 : 0) + (line.tokens_y() > 1 ? 1 : 0));
   double longest = equation.depth.longest();
   for (const int cells : plan.cells)
     longest = std::max(longest, DepthCells{equation.depth.layers, cells}.longest());
-  const double largest = 0.5 * equation.speed / (longest * axes);
+  // (2 kappa axes + nu) h/c <= 1, of which each has a half where the model has both.
+  const double share = of.kappa.largest > 0 && of.nu.largest > 0 ? 0.5 : 1;
+  const double most = share * equation.speed / longest;
+  const CoefficientLimits limits{.kappa = 0.5 * most / token_axes(line), .nu = most};
   for (const auto& view : parameters.layout.views()) {
-    if (view.name != "kappa") continue;
-    for (const double kappa : parameters.view(view.path()))
-      if (kappa > largest * (1 + 1e-12)) {
+    if (view.name != "kappa" && view.name != "nu") continue;
+    const double largest = view.name == "nu" ? limits.nu : limits.kappa;
+    for (const double value : parameters.view(view.path()))
+      if (value > largest * (1 + 1e-12)) {
         std::ostringstream text;
-        text << "equation.kappa = " << kappa << ": explicit steps through depth are stable up to " << largest
+        text << "equation." << view.name << " = " << value
+             << ": explicit steps through depth are stable up to " << largest
              << " with these mesh.cells or train.cells; use more cells, or train.gradient = adjoint with "
                 "adjoint.method = "
                 "beuler";
         throw BadInput(text.str());
       }
   }
-  return largest;
+  return limits;
 }
 
 }  // namespace fluxformer

@@ -10,7 +10,9 @@
 #include "drivers/train/train_options.hpp"
 #include "mesh/token_line.hpp"
 #include "model/depth_march.hpp"
+#include "model/depth_model.hpp"
 #include "model/parameters.hpp"
+#include "training/trainable.hpp"
 
 namespace fluxformer {
 
@@ -36,10 +38,12 @@ std::string label_notes(const data::Dataset& train, const std::vector<std::size_
 std::size_t copies_of(const data::Dataset& train, const std::vector<std::size_t>& training,
                       const data::Dataset& data, const std::vector<std::size_t>& members);
 
-/// The largest kappa for which explicit steps through depth are stable, kappa (h/c) axes <= 1/2
-/// (docs/model.md section 3); infinite for implicit ones. Throws BadInput if some of `parameters` is larger.
+/// The largest kappa and nu for which explicit steps through depth are stable, (2 kappa axes + nu) h/c <= 1
+/// (docs/model.md section 3), of which each has a half in a model that has both; infinite for implicit steps.
+/// `of`: the coefficients of the whole model, `parameters` those of this rank. Throws BadInput if some of them is larger.
 /// Not collective.
-double largest_kappa(const TrainPlan& plan, const Parameters& parameters, const TokenLine& line);
+CoefficientLimits stable_coefficients(const TrainPlan& plan, const Parameters& parameters,
+                                      const EquationCoefficients& of, const TokenLine& line);
 
 /// States of its micro-batches that a rank keeps.
 struct KeptStates {

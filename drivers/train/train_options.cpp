@@ -210,7 +210,7 @@ void declare_minimised(Options& options) {
       "strength of the penalty on the change of the weights with depth, between knots or from layer to layer",
       {.minimum = 0});
   options.declare("train.coefficients", "auto",
-                  "also train kappa (if it starts above 0), alpha and rho; auto: for a pde only",
+                  "also train kappa and nu (if they start above 0), alpha and rho; auto: for a pde only",
                   {.choices = {"auto", "yes", "no"}});
 }
 

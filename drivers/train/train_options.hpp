@@ -79,8 +79,8 @@ struct TrainPlan {
   double memory = 0;          ///< bytes that a rank may use; 0: what the machine has
   long epochs = 1;
   std::vector<int> cells;  ///< numbers of depth cells that each step draws from; empty: those of `equation`
-  /// The optimiser and the schedule, without numbers of steps, trained coefficients and the limit of kappa,
-  /// which data and model decide.
+  /// The optimiser and the schedule, without numbers of steps, trained coefficients and the limits of
+  /// kappa and nu, which data and model decide.
   TrainerSettings trainer;
   double warm_up = 0;  ///< share of all steps
   enum class Coefficients { of_a_pde, yes, no } coefficients = Coefficients::of_a_pde;

@@ -73,13 +73,6 @@ Members draw_members(const TrainPlan& plan, const data::Dataset& train, const da
 
 namespace {
 
-/// True if there is diffusion over tokens anywhere in the depth.
-bool diffuses_somewhere(MPI_Comm comm, const DepthModel& model) {
-  double kappa = model.largest_kappa();
-  largest_over_ranks({&kappa, 1}, comm);
-  return kappa > 0;
-}
-
 /// The plan of the trainer, completed by what data and model decide. Collective over `comm`.
 TrainerSettings trainer_settings(MPI_Comm comm, const TrainPlan& plan, const Parameters& parameters,
                                  const TokenLine& line, const DepthModel& model, long steps) {
@@ -89,8 +82,13 @@ TrainerSettings trainer_settings(MPI_Comm comm, const TrainPlan& plan, const Par
   s.schedule.warm_up = static_cast<long>(plan.warm_up * static_cast<double>(steps));
   const bool trained =
       plan.coefficients == yes || (plan.coefficients == of_a_pde && parameters.spec.kind == ModelKind::pde);
-  s.coefficients = {diffuses_somewhere(comm, model) && trained, trained, trained};
-  s.largest_kappa = collectively(comm, [&] { return largest_kappa(plan, parameters, line); });
+  // Somewhere in the depth, which ranks may share.
+  double largest[] = {model.largest_kappa(), model.largest_nu()};
+  largest_over_ranks(largest, comm);
+  const EquationCoefficients whole{.kappa = {0, largest[0]}, .nu = {0, largest[1]}};
+  s.coefficients = {
+      .kappa = trained && largest[0] > 0, .alpha = trained, .rho = trained, .nu = trained && largest[1] > 0};
+  s.largest = collectively(comm, [&] { return stable_coefficients(plan, parameters, whole, line); });
   return s;
 }
 

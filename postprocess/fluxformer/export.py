@@ -118,6 +118,7 @@ def convert(path: str, model: h5py.Group) -> tuple[dict[str, Tensor], dict[str, 
             extents = {"W_O": (width, width), "W_1": (ffn, width), "b_1": (ffn,), "W_2": (width, ffn)}.get(ours, (width,))
             state[there + theirs] = stored.take(here + ours, *extents)
         stored.must_be(f"{here}kappa", 0, "PyTorch's encoder has no diffusion of tokens")
+        stored.must_be(f"{here}nu", 0, "PyTorch's encoder has no transport over tokens")
     for name in ("alpha", "rho"):
         stored.must_be(f"equation/{name}", 1, "PyTorch's encoder has sub-layers of strength 1")
     if norm == "post" and "final_norm/gain" in stored:

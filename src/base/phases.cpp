@@ -9,10 +9,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array event_names = {"FluxGhosts", "FluxRing",      "FluxReduction", "FluxPipeline",
-                                    "FluxOutput", "FluxAttention", "FluxReaction",  "FluxTokenDiff"};
+constexpr std::array event_names = {"FluxGhosts",   "FluxRing",      "FluxReduction",
+                                    "FluxPipeline", "FluxOutput",    "FluxAttention",
+                                    "FluxReaction", "FluxTokenDiff", "FluxTokenTrans"};
 constexpr std::size_t first_piece = phase_names.size() - 1;  // compute is no event
-static_assert(event_names.size() == first_piece + 3);
+static_assert(event_names.size() == first_piece + 4);
 
 struct Ledger {
   WorkCounts counts;

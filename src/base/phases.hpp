@@ -46,7 +46,7 @@ class InPhase {
 };
 
 /// Pieces of the computation that -log_view shows beside the phases. Times of what runs inside are included.
-enum class Piece { attention, reaction, token_diffusion };
+enum class Piece { attention, reaction, token_diffusion, token_transport };
 
 /// RAII scope: the log event of a piece. Changes no count here.
 class InPiece {

@@ -33,24 +33,29 @@ DepthModel::DepthModel(const Parameters& parameters, const SlabContext& context)
 
 void DepthModel::read_coefficients() {
   const auto& layout = parameters_.layout;
-  EquationCoefficients found{.least_kappa = std::numeric_limits<double>::infinity(),
-                             .alpha = parameters_.values[layout.alpha()],
-                             .rho = parameters_.values[layout.rho()]};
-  for (int knot = layout.first_knot(); knot <= layout.last_knot(); ++knot)
-    for (const double kappa : parameters_.view("layers/" + std::to_string(knot + 1) + "/kappa")) {
-      if (!(kappa >= 0)) throw BadInput("equation.kappa = " + std::to_string(kappa) + ": must be >= 0");
-      found.least_kappa = std::min(found.least_kappa, kappa);
-      found.largest_kappa = std::max(found.largest_kappa, kappa);
-    }
-  coefficients_ = found;
+  const auto range = [&](const std::string& name) {
+    EquationCoefficients::Range found{.least = std::numeric_limits<double>::infinity(), .largest = 0};
+    for (int knot = layout.first_knot(); knot <= layout.last_knot(); ++knot)
+      for (const double value : parameters_.view("layers/" + std::to_string(knot + 1) + "/" + name)) {
+        if (!(value >= 0))
+          throw BadInput("equation." + name + " = " + std::to_string(value) + ": must be >= 0");
+        found = {std::min(found.least, value), std::max(found.largest, value)};
+      }
+    return found;
+  };
+  coefficients_ = {.kappa = range("kappa"),
+                   .nu = spec().transport ? range("nu") : EquationCoefficients::Range{},
+                   .alpha = parameters_.values[layout.alpha()],
+                   .rho = parameters_.values[layout.rho()]};
 }
 
 void DepthModel::agree_on_coefficients(MPI_Comm comm) {
-  // The least is the largest of -kappa: one reduction.
-  double extremes[] = {-coefficients_.least_kappa, coefficients_.largest_kappa};
+  auto &kappa = coefficients_.kappa, &nu = coefficients_.nu;
+  // The least is the largest of the negatives: one reduction.
+  double extremes[] = {-kappa.least, kappa.largest, -nu.least, nu.largest};
   largest_over_ranks(extremes, comm);
-  coefficients_.least_kappa = -extremes[0];
-  coefficients_.largest_kappa = extremes[1];
+  kappa = {-extremes[0], extremes[1]};
+  nu = {-extremes[2], extremes[3]};
 }
 
 void DepthModel::increment(const DepthPoint& at, double h, const double* u, double* out) {
@@ -177,15 +182,15 @@ SlabModel<T>::SlabModel(const Parameters& parameters, const SlabContext& context
       weights_(parameters),
       terms_(parameters.spec, context, layer_, operands_of(precision)),
       map_(parameters.spec, context) {
-  map_.set(terms_.compose(largest_kappa()));
+  map_.set(terms_.compose(coefficients()));
 }
 
 template <class T>
 void SlabModel<T>::refresh() {
   weights_.refresh();
-  // Token diffusion takes part only where kappa > 0, and training may change that.
+  // Token diffusion and transport take part only where kappa, nu > 0, and training may change that.
   read_coefficients();
-  map_.set(terms_.compose(largest_kappa()));
+  map_.set(terms_.compose(coefficients()));
 }
 
 template <class T>
@@ -260,7 +265,9 @@ void SlabModel<T>::pull_along(const DepthPoint& at, double h, Point point, const
 
 template <class T>
 SlabTerm<T>* SlabModel<T>::term_of(FieldTermKind part) {
-  return part == FieldTermKind::diffusion && largest_kappa() == 0 ? nullptr : terms_.term(part);
+  const bool absent = (part == FieldTermKind::diffusion && largest_kappa() == 0) ||
+                      (part == FieldTermKind::transport && largest_nu() == 0);
+  return absent ? nullptr : terms_.term(part);
 }
 
 template <class T>
@@ -269,7 +276,9 @@ void SlabModel<T>::for_parts(std::span<const FieldTermKind> parts, Call&& call) 
   Index number = 0;
   for (const auto part : parts)
     if (auto* const term = term_of(part); term != nullptr)
-      call(*term, number++, spec().norm == Norm::sphere && part != FieldTermKind::diffusion);
+      call(*term, number++,
+           spec().norm == Norm::sphere &&
+               (part == FieldTermKind::attention || part == FieldTermKind::reaction));
 }
 
 template <class T>

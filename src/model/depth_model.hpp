@@ -15,11 +15,11 @@
 
 namespace fluxformer {
 
-/// The parts of the field F_s = kappa Lap u + alpha A_s(u) + rho R_s(u). For norm = sphere attention and
-/// reaction are projected to the tangent space at u.
-enum class FieldTermKind { diffusion, attention, reaction };
-inline constexpr FieldTermKind all_field_terms[] = {FieldTermKind::diffusion, FieldTermKind::attention,
-                                                    FieldTermKind::reaction};
+/// The parts of the field F_s = kappa Lap u - nu d/dx u + alpha A_s(u) + rho R_s(u). For norm = sphere
+/// attention and reaction are projected to the tangent space at u.
+enum class FieldTermKind { diffusion, transport, attention, reaction };
+inline constexpr FieldTermKind all_field_terms[] = {FieldTermKind::diffusion, FieldTermKind::transport,
+                                                    FieldTermKind::attention, FieldTermKind::reaction};
 
 /// The arithmetic of the kernels. States, parameters and gradients are double in any case. `mixed` is float32
 /// in which the linear maps of attention and reaction multiply numbers rounded to bfloat16; `mixed_emulated`
@@ -31,10 +31,14 @@ constexpr bool is_mixed(Precision precision) {
   return precision == Precision::mixed || precision == Precision::mixed_emulated;
 }
 
-/// The coefficients of equation (1): the range of kappa over the knots of this rank and their channels, and
-/// alpha and rho, which are the same everywhere.
+/// The coefficients of equation (1): the ranges of kappa and nu over the knots of this rank and their channels,
+/// and alpha and rho, which are the same everywhere.
 struct EquationCoefficients {
-  double least_kappa = 0, largest_kappa = 0, alpha = 1, rho = 1;
+  struct Range {
+    double least = 0, largest = 0;
+  };
+  Range kappa, nu;
+  double alpha = 1, rho = 1;
 };
 
 /// The values that one application of the layer map, or of the field, keeps for its derivatives. A tape may
@@ -66,8 +70,10 @@ class DepthModel {
   /// The coefficients of the equation, as of the last `refresh`. Not collective.
   const EquationCoefficients& coefficients() const { return coefficients_; }
   /// Largest kappa over layers and channels; 0 if there is no token diffusion. Not collective.
-  double largest_kappa() const { return coefficients_.largest_kappa; }
-  /// Makes the range of kappa that of all ranks of `comm`, which may hold other knots, until the next
+  double largest_kappa() const { return coefficients_.kappa.largest; }
+  /// The same of nu; 0 if there is no token transport.
+  double largest_nu() const { return coefficients_.nu.largest; }
+  /// Makes the ranges of kappa and nu those of all ranks of `comm`, which may hold other knots, until the next
   /// `refresh`. Collective.
   void agree_on_coefficients(MPI_Comm comm);
 
@@ -114,11 +120,12 @@ class DepthModel {
 
   /// Interpolates the parameters of these depths once and keeps them.
   virtual void prepare(std::span<const DepthPoint> points) = 0;
-  /// To be called after the parameters changed. Throws BadInput for a negative kappa. Not collective.
+  /// To be called after the parameters changed. Throws BadInput for a negative kappa or nu. Not collective.
   virtual void refresh() = 0;
 
  protected:
-  /// Both are borrowed. Throws BadInput for a structure that is not valid, and for a negative kappa.
+  /// Both are borrowed. Throws BadInput for a structure that is not valid, and for a negative kappa
+  /// or nu.
   DepthModel(const Parameters& parameters, const SlabContext& context);
   void read_coefficients();
 

@@ -64,7 +64,7 @@ std::optional<StepLimit> LayerTerm::step_limit() const {
 }
 
 void FieldTerm::add_rhs(const Column<const double>& u, CellRange cells, const Column<double>& out) {
-  // out_i += kappa Lap u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
+  // out_i += kappa Lap u_i, -nu d/dx u_i, alpha A_i(u_i) or rho R_i(u_i), with the weights at s = i h
   for (int i = cells.begin; i < cells.end; ++i)
     model_.field({&part_, 1}, point(i), 1, u.at(i), out.at(i), nullptr);
 }
@@ -101,11 +101,18 @@ void TokenDiffusionTerm::add_diagonal(CellRange cells, double scale, const Colum
     model_.add_diffusion_diagonal(point(i), scale, diagonal.at(i));
 }
 
+std::optional<StepLimit> TokenTransportTerm::step_limit() const {
+  const double nu = model_.largest_nu();
+  if (nu == 0) return std::nullopt;
+  return StepLimit{StepLimit::Kind::transport, nu, "nu dt"};
+}
+
 // How the model's terms are written: coefficients, sub-layers and the place of normalisation.
 
 namespace {
 
 constexpr std::string_view laplacian_text = "Lap: Laplacian over tokens";
+constexpr std::string_view drift_text = "D u: u(x-1) - u(x) over tokens x";
 
 std::string reaction_text(const ModelSpec& spec) {
   return std::string("R: feed-forward network") + (spec.gated ? ", gated" : "");
@@ -145,8 +152,8 @@ std::string range_text(const std::string& symbol, double from, double to) {
                           : least + " .. " + largest.substr(symbol.size() + std::string(" = ").size());
 }
 
-std::string kappa_text(const EquationCoefficients& of) {
-  return range_text("kappa", of.least_kappa, of.largest_kappa);
+std::string range_text(const std::string& symbol, const EquationCoefficients::Range& range) {
+  return range_text(symbol, range.least, range.largest);
 }
 
 /// The text on the normalisation of the input of attention and reaction (pre) or of the state after each
@@ -169,9 +176,10 @@ std::string inside(const ModelSpec& spec, const std::string& u) {
   return spec.norm == Norm::pre ? "N(" + u + ")" : u;
 }
 
-/// "alpha A(N(u))", with the token diffusion before it, if there is any.
-std::string mixing(const ModelSpec& spec, bool diffusion, const std::string& u) {
-  return (diffusion ? "kappa Lap " + u + " + " : "") + "alpha A(" + inside(spec, u) + ")";
+/// "alpha A(N(u))", with token diffusion and transport before it, if there are any.
+std::string mixing(const ModelSpec& spec, const EquationCoefficients& of, const std::string& u) {
+  return (of.kappa.largest > 0 ? "kappa Lap " + u + " + " : "") +
+         (of.nu.largest > 0 ? "nu D " + u + " + " : "") + "alpha A(" + inside(spec, u) + ")";
 }
 
 std::string reaction(const ModelSpec& spec, const std::string& u) {
@@ -188,20 +196,20 @@ std::string sub_layer(const ModelSpec& spec, const std::string& to, const std::s
   return to + " = " + (post ? "N(" + sum + ")" : sphere ? "P(" + sum + ")" : sum);
 }
 
-std::string layer_map_text(const ModelSpec& spec, bool diffusion) {
+std::string layer_map_text(const ModelSpec& spec, const EquationCoefficients& of) {
   // The lines of G in docs/model.md, section 2: the state after each sub-layer is u, v, w, and G at the end.
   std::string text = "G(u; h): ";
   switch (spec.order) {
     case SubLayerOrder::sequential:
-      text += sub_layer(spec, "v", "u", "h", mixing(spec, diffusion, "u")) + ", " +
+      text += sub_layer(spec, "v", "u", "h", mixing(spec, of, "u")) + ", " +
               sub_layer(spec, "G", "v", "h", reaction(spec, "v"));
       break;
     case SubLayerOrder::parallel:
-      text += sub_layer(spec, "G", "u", "h", mixing(spec, diffusion, "u") + " + " + reaction(spec, "u"));
+      text += sub_layer(spec, "G", "u", "h", mixing(spec, of, "u") + " + " + reaction(spec, "u"));
       break;
     case SubLayerOrder::macaron:
       text += sub_layer(spec, "v", "u", "h/2", reaction(spec, "u")) + ", " +
-              sub_layer(spec, "w", "v", "h", mixing(spec, diffusion, "v")) + ", " +
+              sub_layer(spec, "w", "v", "h", mixing(spec, of, "v")) + ", " +
               sub_layer(spec, "G", "w", "h/2", reaction(spec, "w"));
       break;
   }
@@ -225,14 +233,17 @@ TermText field_text(const ModelSpec& spec, const std::string& factor, const std:
 TermText LayerTerm::text() const {
   const auto& spec = model_.spec();
   const auto of = model_.coefficients();
-  const bool diffusion = of.largest_kappa > 0;
   const std::string h = depth_.equal() ? "h" : "h_i";
   TermText text{"(c/" + h + ")(G_i(u_{i-1}; " + h + "/c) - u_i)",
                 {value_text("c", speed_), range_text(h, depth_.shortest(), depth_.longest())},
-                {layer_map_text(spec, diffusion)}};
-  if (diffusion) {
-    text.values.push_back(kappa_text(of));
+                {layer_map_text(spec, of)}};
+  if (of.kappa.largest > 0) {
+    text.values.push_back(range_text("kappa", of.kappa));
     text.definitions.emplace_back(laplacian_text);
+  }
+  if (of.nu.largest > 0) {
+    text.values.push_back(range_text("nu", of.nu));
+    text.definitions.emplace_back(drift_text);
   }
   text.values.push_back(value_text("alpha", of.alpha));
   text.values.push_back(value_text("rho", of.rho));
@@ -244,8 +255,14 @@ TermText LayerTerm::text() const {
 }
 
 TermText TokenDiffusionTerm::text() const {
-  TermText text{"kappa Lap u_i", {kappa_text(model_.coefficients())}};
+  TermText text{"kappa Lap u_i", {range_text("kappa", model_.coefficients().kappa)}};
   text.definitions.emplace_back(laplacian_text);
+  return text;
+}
+
+TermText TokenTransportTerm::text() const {
+  TermText text{"nu D u_i", {range_text("nu", model_.coefficients().nu)}};
+  text.definitions.emplace_back(drift_text);
   return text;
 }
 
@@ -276,13 +293,15 @@ Equation::Equation(DepthModel& model, const EquationSpec& spec) : model_(model),
   const auto& depth = spec_.depth;
   const double h = depth.length(1);  // of all cells, but for shift
   // docs/model.md, section 3: shift is the one term (c/h)(G_i(u_{i-1}; h/c) - u_i). upwind and upwind2 have
-  // one for the transport and one for each part of F_i(u_i) = kappa Lap u_i + alpha A_i(u_i) + rho R_i(u_i).
+  // one for the transport and one for each part of F_i(u_i) = kappa Lap u_i - nu d/dx u_i + alpha A_i(u_i) +
+  // rho R_i(u_i).
   if (spec_.scheme == DepthScheme::shift) {
     append(std::make_unique<LayerTerm>(model_, depth, spec_.speed));
   } else {
     const int order = spec_.scheme == DepthScheme::upwind2 ? 2 : 1;
     if (spec_.speed > 0) append(std::make_unique<DepthTransport>(spec_.speed, h, order));
     if (model_.largest_kappa() > 0) append(std::make_unique<TokenDiffusionTerm>(model_, depth));
+    if (model_.largest_nu() > 0) append(std::make_unique<TokenTransportTerm>(model_, depth));
     append(std::make_unique<AttentionTerm>(model_, depth));
     append(std::make_unique<ReactionTerm>(model_, depth));
   }
@@ -308,7 +327,7 @@ void Equation::append(std::unique_ptr<Term> term) {
 
 void Equation::check_combination() const {
   const auto& model = model_.spec();
-  const int s = spec_.depth.layers, m = spec_.depth.cells;
+  const int m = spec_.depth.cells;
   const double h = spec_.depth.longest(), c = spec_.speed;
   if (model.variation == DepthVariation::constant)
     static_cast<void>(
@@ -324,24 +343,7 @@ void Equation::check_combination() const {
           "equation.c"
           " = 1); it is ",
           h / c);
-    const int axes = token_axes(*model_.context().line);
-    // The layer map takes an Euler step of length h/c through depth, whatever dt is: kappa (h/c) axes <= 1/2.
-    const double number = model_.largest_kappa() * h / c * axes;
-    if (number > 0.5 * (1 + round_off)) {
-      if (!spec_.depth.equal())
-        refuse(
-            "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
-            "kappa (h/c) ",
-            axes, " = ", number, " > 1/2 in the longest cell of mesh.edges, h = ", h);
-      // With h = S/M the condition is M >= 2 kappa (S/c) axes; constant weights need a multiple of S.
-      const double least = std::ceil(2 * model_.largest_kappa() * s / c * axes * (1 - round_off));
-      const double multiple = model.variation == DepthVariation::constant ? s : 1;
-      refuse(
-          "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
-          "kappa (h/c) ",
-          axes, " = ", number, " > 1/2; mesh.cells must be at least ",
-          static_cast<long>(std::ceil(least / multiple) * multiple));
-    }
+    require_stable_in_depth();
     return;
   }
   // The combinations that upwind and upwind2 are defined for (docs/model.md, section 3).
@@ -349,9 +351,34 @@ void Equation::check_combination() const {
   if (c == 0 && m != 1) refuse("equation.c = 0 (no transport) needs mesh.cells = 1; it is ", m);
   if (!model.residual) refuse("depth.residual = off needs depth.scheme = shift");
   if (model.norm == Norm::post) refuse("depth.norm = post needs depth.scheme = shift");
-  if (model.norm == Norm::sphere && (c > 0 || spec_.epsilon > 0 || model_.largest_kappa() > 0))
+  if (model.norm == Norm::sphere &&
+      (c > 0 || spec_.epsilon > 0 || model_.largest_kappa() > 0 || model_.largest_nu() > 0))
     refuse("depth.norm = sphere with depth.scheme = ", to_word(spec_.scheme),
-           " needs equation.c = epsilon = kappa = 0: they would carry the state off the sphere");
+           " needs equation.c = epsilon = kappa = nu = 0: they would carry the state off the sphere");
+}
+
+void Equation::require_stable_in_depth() const {
+  const auto& depth = spec_.depth;
+  const double c = spec_.speed, kappa = model_.largest_kappa(), nu = model_.largest_nu();
+  const int axes = token_axes(*model_.context().line);
+  // The layer map takes an Euler step of length h/c through depth, whatever dt is: (2 kappa axes + nu) h/c <= 1.
+  const double rate = 2 * kappa * axes + nu, number = rate * depth.longest() / c;
+  if (number <= 1 + round_off) return;
+  std::ostringstream what;
+  if (nu == 0)
+    what << "equation.kappa: token diffusion is explicit in depth and unstable here whatever the time step: "
+            "kappa "
+            "(h/c) "
+         << axes << " = " << number / 2 << " > 1/2";
+  else
+    what << "equation.nu: token transport is explicit in depth and unstable here whatever the time step: "
+         << (kappa > 0 ? "(2 kappa + nu) h/c = " : "nu h/c = ") << number << " > 1";
+  if (!depth.equal()) refuse(what.str(), " in the longest cell of mesh.edges, h = ", depth.longest());
+  // With h = S/M the condition is M >= rate S/c; constant weights need a multiple of S.
+  const double least = std::ceil(rate * depth.layers / c * (1 - round_off));
+  const double multiple = model_.spec().variation == DepthVariation::constant ? depth.layers : 1;
+  refuse(what.str(), "; mesh.cells must be at least ",
+         static_cast<long>(std::ceil(least / multiple) * multiple));
 }
 
 int Equation::reach_below() const {

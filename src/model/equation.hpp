@@ -79,6 +79,17 @@ class TokenDiffusionTerm final : public FieldTerm, public ImplicitTerm {
   void add_diagonal(CellRange cells, double scale, const Column<double>& diagonal) const override;
 };
 
+/// Token transport -nu d/dx u_i, one-sided and explicit.
+class TokenTransportTerm final : public FieldTerm {
+ public:
+  /// `model` is borrowed; the term acts on the cells of `depth`.
+  TokenTransportTerm(DepthModel& model, const DepthCells& depth)
+      : FieldTerm(model, depth, FieldTermKind::transport) {}
+  /// The limit at the rate nu, with the largest nu; no limit for nu = 0.
+  std::optional<StepLimit> step_limit() const override;
+  TermText text() const override;
+};
+
 /// Attention alpha A_s(u_i); for norm = sphere its tangential part.
 class AttentionTerm final : public FieldTerm {
  public:
@@ -101,7 +112,7 @@ class ReactionTerm final : public FieldTerm {
 /// diffusion.
 int token_axes(const TokenLine& line);
 
-/// The numbers of equation (1) that do not belong to the model (kappa, alpha and rho are parameters), and its
+/// The numbers of equation (1) that do not belong to the model (kappa, nu, alpha and rho are parameters), and its
 /// discretisation.
 struct EquationSpec {
   DepthCells depth;
@@ -115,8 +126,8 @@ class Equation {
  public:
   /// `model` is borrowed. Throws BadInput, naming the key, for what docs/model.md section 3 does not define
   /// (upwind with norm post, M not a multiple of S with constant weights, ...), and where explicit token
-  /// diffusion in depth is unstable whatever the time step (shift: kappa (h/c) axes > 1/2; the message names
-  /// the smallest M).
+  /// diffusion and transport in depth are unstable whatever the time step (shift: (2 kappa axes + nu) h/c > 1;
+  /// the message names the smallest M).
   Equation(DepthModel& model, const EquationSpec& spec);
 
   /// Pointers to terms that the equation owns.
@@ -145,6 +156,7 @@ class Equation {
 
  private:
   void check_combination() const;
+  void require_stable_in_depth() const;
   void append(std::unique_ptr<Term> term);
   DepthModel& model_;
   EquationSpec spec_;

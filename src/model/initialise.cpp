@@ -20,8 +20,9 @@ void fill(Parameters& parameters, const std::string& name, double value) {
     if (view.name == name) std::fill_n(parameters.values.begin() + view.offset, view.size(), value);
 }
 
-void set_coefficients(Parameters& parameters, double kappa, double alpha, double rho) {
+void set_coefficients(Parameters& parameters, double kappa, double alpha, double rho, double nu) {
   fill(parameters, "kappa", kappa);
+  fill(parameters, "nu", nu);
   parameters.values[parameters.layout.alpha()] = alpha;
   parameters.values[parameters.layout.rho()] = rho;
 }
@@ -37,14 +38,24 @@ void set_identity(Parameters& parameters, const std::string& name, double scale)
   }
 }
 
+/// The number of layers (or knots) whose arrays all come before this one.
+int layers_before(const ParameterView& view, const ModelSpec& spec) {
+  if (view.group == "embedding") return 0;
+  constexpr std::string_view layers = "layers/";
+  return view.group.starts_with(layers) ? std::stoi(view.group.substr(layers.size())) - 1 : spec.knots;
+}
+
 }  // namespace
 
-void initialise_standard(Parameters& parameters, std::uint64_t seed, double kappa, double alpha, double rho) {
+void initialise_standard(Parameters& parameters, std::uint64_t seed, double kappa, double alpha, double rho,
+                         double nu) {
   std::fill(parameters.values.begin(), parameters.values.end(), 0.0);
   const RandomStream all(seed, "weights");
   for (const auto& view : parameters.layout.views()) {
-    // Keyed by the place of the array in the whole model: a rank that holds a part of it draws the same.
-    const auto stream = all.item(view.place);
+    // Keyed by the place of the array in the whole model: a rank that holds a part of it draws the same. nu,
+    // the last array of a layer, does not count: with transport and without the matrices are the same.
+    const auto stream =
+        all.item(view.place - (parameters.spec.transport ? layers_before(view, parameters.spec) : 0));
     double* const w = parameters.values.data() + view.offset;
     if (view.name == "position" || view.name == "segment" || view.name == "class_token") {
       // N(0, 0.02^2)
@@ -62,7 +73,7 @@ void initialise_standard(Parameters& parameters, std::uint64_t seed, double kapp
       std::fill_n(w, view.size(), 1.0);
     }
   }
-  set_coefficients(parameters, kappa, alpha, rho);
+  set_coefficients(parameters, kappa, alpha, rho, nu);
 }
 
 void initialise_scaled_identity(Parameters& parameters, double query_key, double value) {
@@ -75,7 +86,7 @@ void initialise_scaled_identity(Parameters& parameters, double query_key, double
   set_identity(parameters, "W_K", query_key);
   set_identity(parameters, "W_V", value);
   set_identity(parameters, "W_O", 1.0);
-  set_coefficients(parameters, 0.0, 1.0, 0.0);
+  set_coefficients(parameters, 0.0, 1.0, 0.0, 0.0);
 }
 
 namespace {

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "model/depth_march.hpp"
 #include "model/model_pass.hpp"
-#include "operators/attention/kept_keys.hpp"
+#include "operators/kept_tokens.hpp"
 
 namespace fluxformer {
 
@@ -41,7 +41,7 @@ LineReader::LineReader(const Parameters& parameters, int tokens, int samples, Pr
       tokens_(tokens),
       samples_(samples),
       precision_(precision),
-      kept_(earlier == EarlierTokens::kept ? std::make_unique<KeptKeys>(tokens, samples) : nullptr) {
+      kept_(earlier == EarlierTokens::kept ? std::make_unique<KeptTokens>(tokens, samples) : nullptr) {
   if (!parameters.spec.causal)
     throw BadInput("a token sees those behind it, so that a line cannot be read from its beginning");
 }
@@ -76,7 +76,9 @@ double LineReader::bytes(const ModelSpec& spec, int tokens, int samples, Precisi
   }
   const int evaluations = spec.subflow == SubLayerIntegrator::midpoint ? 2 : 1;
   const auto number = precision == Precision::float64 ? sizeof(double) : sizeof(float);
-  return all * evaluations * samples * 2 * spec.key_width() * static_cast<double>(number);
+  const double rows = spec.transport ? 1.0 * depth.cells * spec.width : 0;
+  return evaluations * samples *
+         (all * 2 * spec.key_width() * static_cast<double>(number) + rows * sizeof(double));
 }
 
 }  // namespace fluxformer

@@ -11,8 +11,8 @@
 namespace fluxformer {
 
 /// The tokens that were read before: their keys and values are kept by depth cell, 2 G c numbers
-/// for each token and cell (of a layer with a window of W tokens, those of W - 1 tokens), or they are marched
-/// again.
+/// for each token and cell (of a layer with a window of W tokens, those of W - 1 tokens), with transport over tokens
+/// the last state of each cell, too, or they are marched again.
 enum class EarlierTokens { kept, again };
 
 /// Reads the lines of a few samples on this rank, all at the same pace. The march is that by layer maps through
@@ -41,7 +41,7 @@ class LineReader {
   const Parameters& parameters_;
   int tokens_, samples_;
   Precision precision_;
-  std::unique_ptr<KeptKeys> kept_;  // null: earlier tokens are marched again
+  std::unique_ptr<KeptTokens> kept_;  // null: earlier tokens are marched again
   int position_ = 0;
   long marched_ = 0;
   std::unique_ptr<Piece> piece_;

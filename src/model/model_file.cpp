@@ -78,7 +78,8 @@ void describe_layers(io::Description& description) {
        {"norm2_gain", {"d"}, "", "gain of the norm of the reaction"},
        {"norm2_bias", {"d"}, "", "bias of the norm of the reaction"},
        {"half_<name>", {}, "", "macaron: the same for the first reaction half step, if it has its own"},
-       {kappa, {"1 or d"}, "", "token diffusion"}});
+       {kappa, {"1 or d"}, "", "token diffusion"},
+       {nu, {"1 or d"}, "", "token transport, where the model has it"}});
 }
 
 }  // namespace
@@ -355,8 +356,16 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
   }
   spec.own_halves =
       spec.order == SubLayerOrder::macaron && archive.has(names::in(model_file::layer(1), "half_W_1"));
-  const auto kappa = names::in(model_file::layer(1), model_file::kappa);
-  spec.kappa_per_channel = archive.has(kappa) && archive.shape(kappa) != std::vector<Index>{1};
+  const auto per_channel = [&](const std::string& array) {
+    return archive.has(array) && archive.shape(array) != std::vector<Index>{1};
+  };
+  spec.kappa_per_channel = per_channel(names::in(model_file::layer(1), model_file::kappa));
+  // In one layer (or knot) is in all: a missing one is told like any array.
+  for (int l = 1; l <= spec.knots; ++l) {
+    const auto nu = names::in(model_file::layer(l), model_file::nu);
+    spec.transport = spec.transport || archive.has(nu);
+    spec.nu_per_channel = spec.nu_per_channel || per_channel(nu);
+  }
   spec.features = extent(archive, model_file::embedding_W, 1);
   spec.vocabulary = extent(archive, model_file::embedding_words, 0);
   spec.segments = extent(archive, model_file::embedding_segment, 0);
@@ -487,8 +496,13 @@ std::string depth_report_in(const io::ArchiveReader& file) {
                                                                           : "";
 }
 
-Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of) {
-  const auto spec = read_spec(archive);
+Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of, AddedTransport added) {
+  auto spec = read_spec(archive);
+  const bool stored_transport = spec.transport;
+  if (!stored_transport && added != AddedTransport::none) {
+    spec.transport = true;
+    spec.nu_per_channel = added == AddedTransport::channel;
+  }
   Parameters parameters(spec, share_that_fits(archive.comm(), spec, share_of, archive.called()));
   const ParameterLayout whole(spec);
   require_places(archive, whole);
@@ -497,9 +511,9 @@ Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share_of)
     std::span<double> values;  // empty where this rank has no share in it
     if (mine != parameters.layout.views().end() && mine->place == view.place)
       values = std::span(parameters.values).subspan(mine++->offset, view.size());
-    const bool optional = view.name == model_file::kappa || view.group == "equation";
-    if (optional && !archive.has(dataset(view))) {
-      std::fill(values.begin(), values.end(), view.name == model_file::kappa ? 0.0 : 1.0);
+    const bool zero = view.name == model_file::kappa || (view.name == model_file::nu && !stored_transport);
+    if ((zero || view.group == "equation") && !archive.has(dataset(view))) {
+      std::fill(values.begin(), values.end(), zero ? 0.0 : 1.0);
       continue;
     }
     const std::vector<Index> shape(view.shape.begin(), view.shape.end());

@@ -64,7 +64,7 @@ inline constexpr const char *rotary_theta = "/model/rotary/theta", *rotary_table
 inline constexpr const char* layers_group = "/model/layers";
 /// The group of layer (or knot) `l`, counted from 1.
 std::string layer(int l);
-inline constexpr const char* kappa = "kappa";
+inline constexpr const char *kappa = "kappa", *nu = "nu";
 
 inline constexpr const char *embedding_W = "/model/embedding/W", *embedding_words = "/model/embedding/words",
                             *embedding_vocabulary = "/model/embedding/vocabulary",
@@ -118,9 +118,14 @@ using ShareOf = std::function<ParameterShare(const ModelSpec&)>;
 ParameterShare share_that_fits(MPI_Comm comm, const ModelSpec& spec, const ShareOf& share,
                                const std::string& what);
 
+/// Transport over tokens that a model is given when it is read: one nu for all channels, or one per channel.
+enum class AddedTransport { none, scalar, channel };
+
 /// Reads this rank's share of the model in a file. Throws BadInput naming file and object if something is
 /// missing, has the wrong shape or is not a number, and for a share that does not fit into the memory.
-/// Without kappa, alpha and rho (imported weights) they are 0, 1 and 1, as in PyTorch. Collective.
-Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share = {});
+/// Without kappa, alpha and rho (imported weights) they are 0, 1 and 1, as in PyTorch. A model without transport
+/// gets what `added` says, nu = 0. Collective.
+Parameters read_model(const io::ArchiveReader& archive, const ShareOf& share = {},
+                      AddedTransport added = AddedTransport::none);
 
 }  // namespace fluxformer

@@ -74,6 +74,8 @@ struct ModelSpec {
   SubLayerIntegrator subflow = SubLayerIntegrator::euler;
   bool own_halves = false;  ///< macaron: the first half step has its own weights
   bool kappa_per_channel = false;
+  bool transport = false;  ///< there is transport over tokens, by nu
+  bool nu_per_channel = false;
   RotaryAngles rotary = {};       ///< for attention.rotary
   std::vector<int> windows = {};  ///< AttentionWeights::window of each layer; empty: none
   int longest = 0;  ///< tokens that lines had in training, if positions do not limit them; 0: unknown

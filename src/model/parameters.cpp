@@ -75,6 +75,7 @@ Arrays arrays_of_layer(const ModelSpec& spec) {
   add_reaction(spec, "", "norm2", arrays);
   if (spec.own_halves) add_reaction(spec, "half_", "norm", arrays);
   add("kappa", {spec.kappa_per_channel ? d : 1});
+  if (spec.transport) add("nu", {spec.nu_per_channel ? d : 1});
   return arrays;
 }
 
@@ -85,7 +86,10 @@ double numbers_in(const std::vector<int>& shape) {
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelSpec& spec, const ParameterShare& share)
-    : kappa_per_channel_(spec.kappa_per_channel), norm_(spec.norm_settings()), share_(share) {
+    : kappa_per_channel_(spec.kappa_per_channel),
+      nu_per_channel_(spec.nu_per_channel),
+      norm_(spec.norm_settings()),
+      share_(share) {
   if (share.last_knot < 0) share_.last_knot = spec.knots - 1;
   const int d = spec.width;
   bool held = share.embedding;
@@ -185,6 +189,7 @@ void ParameterLayout::set_places(const std::map<std::string, Index>& places, boo
   reaction_ = reaction("", "norm2");
   first_reaction_ = own_halves ? reaction("half_", "norm") : reaction_;
   kappa_ = place("kappa");
+  nu_ = place("nu");
 }
 
 double parameter_count(const ModelSpec& spec, const ParameterShare& share) {
@@ -266,8 +271,8 @@ LayerWeights<P> ParameterLayout::layer(P* block, Coefficient<P>* coefficients,
   };
   w.reaction = reaction(reaction_);
   w.first_reaction = reaction(first_reaction_);
-  w.diffusion.kappa = coefficients + kappa_;
-  w.diffusion.per_channel = kappa_per_channel_;
+  w.diffusion = {coefficients + kappa_, kappa_per_channel_};
+  if (nu_ != nowhere) w.transport = {coefficients + nu_, nu_per_channel_};
   return w;
 }
 template LayerWeights<double> ParameterLayout::layer(double*, double*, double*) const;

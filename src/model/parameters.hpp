@@ -5,8 +5,8 @@
 // Order: embedding | one block per knot, all of the same layout | final norm | head | word head | alpha, rho.
 // Within a block the names are those of model files: norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V,
 // W_O, b_O, q_gain, k_gain, norm2_gain, norm2_bias, W_G, b_G, W_1, b_1, W_2, b_2, [half_* for the first half of
-// macaron], kappa. Arrays that a model does not have are left out; all blocks are alike, but that the first has
-// no norm1_* for ModelSpec::first_norm = false.
+// macaron], kappa, nu. Arrays that a model does not have are left out; all blocks are alike, but that the first
+// has no norm1_* for ModelSpec::first_norm = false.
 
 #include <map>
 #include <span>
@@ -67,7 +67,7 @@ class ParameterLayout {
   Index alpha() const { return alpha_; }
   Index rho() const { return alpha_ + 1; }
 
-  /// The weights of the layer whose block starts at `block`, with kappa from `coefficients` (the block in
+  /// The weights of the layer whose block starts at `block`, with kappa and nu from `coefficients` (the block in
   /// double) and alpha and rho from `alpha_rho` (two numbers). Arrays that the model does not have are null;
   /// what differs from layer to layer beside weights is left to DepthWeights.
   template <class P>
@@ -81,7 +81,7 @@ class ParameterLayout {
   void add(bool held, const std::string& group, const std::string& name, std::vector<int> shape);
   /// Looks up the places of the arrays of a layer, of these names.
   void set_places(const std::map<std::string, Index>& places, bool own_halves);
-  bool kappa_per_channel_;
+  bool kappa_per_channel_, nu_per_channel_;
   NormSettings norm_;
   ParameterShare share_;
   Extent whole_;
@@ -100,7 +100,7 @@ class ParameterLayout {
   };
   AttentionPlaces attention_;
   ReactionPlaces reaction_, first_reaction_;
-  Index kappa_ = 0;
+  Index kappa_ = 0, nu_ = nowhere;
 };
 
 /// The parameters of a model, or a share of them.

@@ -52,6 +52,7 @@ SlabTerms<T>::SlabTerms(const ModelSpec& spec, const SlabContext& context, const
       reaction_(context, reaction_of(spec, false), operands),
       first_reaction_(context, reaction_of(spec, true), operands) {
   if (!context.mask.causal) diffusion_ = std::make_unique<TokenDiffusion<T>>(context);
+  if (spec.transport) transport_ = std::make_unique<TokenTransport<T>>(context);
 }
 
 template <class T>
@@ -68,6 +69,8 @@ SlabTerm<T>* SlabTerms<T>::term(FieldTermKind part) {
   switch (part) {
     case FieldTermKind::diffusion:
       return diffusion_.get();
+    case FieldTermKind::transport:
+      return transport_.get();
     case FieldTermKind::attention:
       return dropped(attention_, 0);
     case FieldTermKind::reaction:
@@ -77,30 +80,31 @@ SlabTerm<T>* SlabTerms<T>::term(FieldTermKind part) {
 }
 
 template <class T>
-std::vector<SubLayer<T>> SlabTerms<T>::compose(double largest_kappa) {
-  if (largest_kappa > 0 && diffusion_ == nullptr)
+std::vector<SubLayer<T>> SlabTerms<T>::compose(const EquationCoefficients& of) {
+  if (of.kappa.largest > 0 && diffusion_ == nullptr)
     throw BadInput(
         "attention.causal = on needs equation.kappa = 0: diffusion would carry information from later to "
         "earlier tokens");
   const bool post = spec_.norm == Norm::post, sphere = spec_.norm == Norm::sphere;
   const auto after = [&](After norm) { return post ? norm : sphere ? After::sphere : After::nothing; };
-  // The lines of G in docs/model.md, section 2, with `mixing` = kappa Lap u + alpha A(u). The normalisation
-  // after a sub-layer, N, is the identity for the norms pre and none; without residual the first u, v or w of
-  // each line is missing.
+  // The lines of G in docs/model.md, section 2, with `mixing` = kappa Lap u - nu d/dx u + alpha A(u). The
+  // normalisation after a sub-layer, N, is the identity for the norms pre and none; without residual the first
+  // u, v or w of each line is missing.
   std::vector<SlabTerm<T>*> mixing;
-  if (largest_kappa > 0) mixing.push_back(diffusion_.get());
+  if (of.kappa.largest > 0) mixing.push_back(diffusion_.get());
+  if (of.nu.largest > 0) mixing.push_back(transport_.get());
   mixing.push_back(term(FieldTermKind::attention));
   switch (spec_.order) {
     case SubLayerOrder::sequential:
-      // v = N(u + h (kappa Lap u + alpha A(u))),  G = N(v + h rho R(v))
+      // v = N(u + h mixing(u)),  G = N(v + h rho R(v))
       return {{mixing, 1.0, after(After::attention_norm)},
               {{term(FieldTermKind::reaction)}, 1.0, after(After::reaction_norm)}};
     case SubLayerOrder::parallel:
-      // G = N(u + h (kappa Lap u + alpha A(u) + rho R(u)))
+      // G = N(u + h (mixing(u) + rho R(u)))
       mixing.push_back(term(FieldTermKind::reaction));
       return {{mixing, 1.0, after(After::attention_norm)}};
     case SubLayerOrder::macaron:
-      // v = N(u + h/2 rho R(u)),  w = N(v + h (kappa Lap v + alpha A(v))),  G = N(w + h/2 rho R(w))
+      // v = N(u + h/2 rho R(u)),  w = N(v + h mixing(v)),  G = N(w + h/2 rho R(w))
       return {{{dropped(first_reaction_, 2)}, 0.5, after(After::half_norm)},
               {mixing, 1.0, after(After::attention_norm)},
               {{term(FieldTermKind::reaction)}, 0.5, after(After::reaction_norm)}};

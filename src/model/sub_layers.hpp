@@ -14,6 +14,7 @@
 #include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
+#include "operators/token_transport.hpp"
 
 namespace fluxformer {
 
@@ -38,10 +39,11 @@ class SlabTerms {
   SlabTerms(const ModelSpec& spec, const SlabContext& context, const int& layer,
             Operands operands = Operands::exact);
 
-  /// The sub-layers in their order; token diffusion takes part where `largest_kappa` is positive. Throws
-  /// BadInput for token diffusion with a causal mask.
-  std::vector<SubLayer<T>> compose(double largest_kappa);
-  /// The term of this kind; null for token diffusion with a causal mask.
+  /// The sub-layers in their order; token diffusion and transport take part where the largest kappa or nu is
+  /// positive. Throws BadInput for token diffusion with a causal mask.
+  std::vector<SubLayer<T>> compose(const EquationCoefficients& of);
+  /// The term of this kind; null for token diffusion with a causal mask, and for transport that the model does
+  /// not have.
   SlabTerm<T>* term(FieldTermKind part);
   /// The token diffusion; null with a causal mask.
   TokenDiffusion<T>* diffusion() { return diffusion_.get(); }
@@ -55,6 +57,7 @@ class SlabTerms {
   const SlabContext& context_;
   const int& layer_;
   std::unique_ptr<TokenDiffusion<T>> diffusion_;
+  std::unique_ptr<TokenTransport<T>> transport_;
   Attention<T> attention_;
   Reaction<T> reaction_, first_reaction_;
   std::array<std::unique_ptr<DroppedTerm<T>>, 3> dropped_;

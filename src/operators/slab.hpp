@@ -34,7 +34,7 @@ struct TokenMask {
 };
 
 class Dropout;
-class KeptKeys;
+class KeptTokens;
 
 /// Sizes, mask and dropout that all slab operators of a model share. They borrow it: it must outlive them.
 struct SlabContext {
@@ -43,9 +43,9 @@ struct SlabContext {
   int width = 1;
   TokenMask mask = {};
   const Dropout* dropout = nullptr;  ///< dropout of the model's branches, in training; null: none
-  /// Keys and values of tokens in front of a stretch of a line, to which those of the stretch are added (causal
-  /// masks, values without tapes); null: none.
-  KeptKeys* kept = nullptr;
+  /// Keys, values and states of tokens in front of a stretch of a line, to which those of the stretch are added
+  /// (causal masks, values without tapes); null: none.
+  KeptTokens* kept = nullptr;
 
   /// Real tokens of a sample on the whole line.
   int real_tokens(int sample) const { return mask.length.empty() ? line->tokens() : mask.length[sample]; }
@@ -104,10 +104,18 @@ struct DiffusionWeights {
   bool per_channel = false;         ///< kappa has one value per channel
 };
 
+/// Coefficient of token transport: nu >= 0, one value or one per channel, in tokens per unit of depth time.
+template <class P>
+struct TransportWeights {
+  Coefficient<P>* nu = nullptr;  ///< [1] or [d]
+  bool per_channel = false;      ///< nu has one value per channel
+};
+
 /// All weights that one layer map reads, or a gradient of the same shape.
 template <class P>
 struct LayerWeights {
   DiffusionWeights<P> diffusion;
+  TransportWeights<P> transport;
   AttentionWeights<P> attention;
   ReactionWeights<P> reaction;
   ReactionWeights<P> first_reaction;  ///< macaron: the half step before attention (may equal `reaction`)

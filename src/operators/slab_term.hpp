@@ -14,6 +14,7 @@
 // forward by `push` and w_dot backward by `pull_along` (Pearlmutter 1994); one with the Gauss-Newton matrix
 // takes the pull of w_dot instead.
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <memory>
@@ -33,6 +34,12 @@ struct Sum {
 /// x added to what is there: out += scale * x.
 inline Sum add_to(double* out, double scale = 1) {
   return {scale, out, out};
+}
+
+/// sum.out := sum.base, for a term that then adds to it.
+inline double* started(const SlabContext& context, Sum sum) {
+  if (sum.base != sum.out) std::copy_n(sum.base, context.size(), sum.out);
+  return sum.out;
 }
 
 /// A state u and its variation along a direction.

@@ -148,12 +148,6 @@ void add_flux(const SlabContext& context, const DiffusionWeights<P>& weights, co
   });
 }
 
-/// sum.out := sum.base, to which the flux is added.
-double* started(const SlabContext& context, Sum sum) {
-  if (sum.base != sum.out) std::copy_n(sum.base, context.size(), sum.out);
-  return sum.out;
-}
-
 }  // namespace
 
 template <class T>

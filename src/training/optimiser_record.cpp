@@ -20,7 +20,7 @@ const io::Variable parameter = io::index(
                        "parameter",
                        "parameter, counted from 1: embedding (W, b, words, position), each of the layers "
                        "(norm1_gain, norm1_bias, W_Q, W_K, W_V, b_Q, b_K, b_V, W_O, b_O, norm2_gain, "
-                       "norm2_bias, W_1, b_1, W_2, b_2, the six of half_, kappa), final_norm "
+                       "norm2_bias, W_1, b_1, W_2, b_2, the six of half_, kappa, nu), final_norm "
                        "(gain, bias), head (W, b), alpha, rho"),
                    preconditioner{"preconditioner",
                                   {"parameter"},

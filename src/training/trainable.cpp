@@ -25,12 +25,13 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
     std::fill_n(kinds_.begin() + view.offset, view.size(), kind);
   };
   for (const auto& view : parameters.layout.views()) {
-    if (view.name == "kappa") {
-      set(view, which.kappa ? EntryKind::softplus : EntryKind::frozen);
-      const auto values = parameters.view(view.path());
-      if (which.kappa && std::any_of(values.begin(), values.end(), [](double kappa) { return !(kappa > 0); }))
-        throw BadInput(
-            "train.coefficients: kappa can only be trained if all of it starts from equation.kappa > 0");
+    if (view.name == "kappa" || view.name == "nu") {
+      const bool trained = view.name == "nu" ? which.nu : which.kappa;
+      set(view, !trained ? EntryKind::frozen : view.name == "nu" ? EntryKind::nu : EntryKind::kappa);
+      if (trained &&
+          std::ranges::any_of(parameters.view(view.path()), [](double value) { return !(value > 0); }))
+        throw BadInput("train.coefficients: " + view.name +
+                       " can only be trained if all of it starts from equation." + view.name + " > 0");
     } else if (view.name == "alpha") {
       set(view, which.alpha ? EntryKind::plain : EntryKind::frozen);
     } else if (view.name == "rho") {
@@ -40,7 +41,7 @@ Trainable::Trainable(const Parameters& parameters, const TrainedCoefficients& wh
     }
   }
   for (Index j = 0; j < std::ssize(kinds_); ++j)
-    if (kinds_[j] == EntryKind::frozen || kinds_[j] == EntryKind::softplus) special_.push_back(j);
+    if (kinds_[j] == EntryKind::frozen || is_softplus(kinds_[j])) special_.push_back(j);
 }
 
 Index Trainable::trained() const {
@@ -50,21 +51,23 @@ Index Trainable::trained() const {
 std::vector<double> Trainable::raw(std::span<const double> values) const {
   std::vector<double> variables(values.begin(), values.end());
   for (Index j = 0; j < std::ssize(variables); ++j)
-    if (kinds_[j] == EntryKind::softplus) variables[j] = softplus_inverse(values[j]);
+    if (is_softplus(kinds_[j])) variables[j] = softplus_inverse(values[j]);
   return variables;
 }
 
-void Trainable::apply(std::span<double> raw, std::span<double> values, double largest_kappa) const {
+void Trainable::apply(std::span<double> raw, std::span<double> values,
+                      const CoefficientLimits& largest) const {
   Index from = 0;
   for (const Index j : special_) {
     std::copy(raw.begin() + from, raw.begin() + j, values.begin() + from);
     from = j + 1;
     if (kinds_[j] == EntryKind::frozen) continue;
     values[j] = softplus(raw[j]);
-    // kappa stays at its limit, and the variable does not run away beyond it.
-    if (values[j] <= largest_kappa) continue;
-    raw[j] = softplus_inverse(largest_kappa);
-    values[j] = std::min(largest_kappa, softplus(raw[j]));  // what a restart makes of the variable
+    // The value stays at its limit, and the variable does not run away beyond it.
+    const double limit = kinds_[j] == EntryKind::nu ? largest.nu : largest.kappa;
+    if (values[j] <= limit) continue;
+    raw[j] = softplus_inverse(limit);
+    values[j] = std::min(limit, softplus(raw[j]));  // what a restart makes of the variable
   }
   std::copy(raw.begin() + from, raw.end(), values.begin() + from);
 }
@@ -74,7 +77,7 @@ void Trainable::pull(std::span<const double> values, std::span<double> gradient)
   for (const Index j : special_) {
     if (kinds_[j] == EntryKind::frozen) gradient[j] = 0;
     // d softplus / d raw = 1 / (1 + exp(-raw)) = 1 - exp(-kappa)
-    if (kinds_[j] == EntryKind::softplus) gradient[j] *= -std::expm1(-values[j]);
+    if (is_softplus(kinds_[j])) gradient[j] *= -std::expm1(-values[j]);
   }
 }
 
@@ -82,7 +85,7 @@ std::vector<double> Trainable::curvature(std::span<const double> values,
                                          std::span<const double> gradient) const {
   std::vector<double> diagonal(values.size(), 0.0);
   for (const Index j : special_) {
-    if (kinds_[j] != EntryKind::softplus) continue;
+    if (!is_softplus(kinds_[j])) continue;
     // kappa = softplus(r): dkappa/dr = s = 1 - exp(-kappa), the sigmoid of r, and d2kappa/dr2 = s (1 - s).
     // diagonal = d2kappa/dr2 dJ/dkappa (docs/model.md, section 9)
     const double slope = -std::expm1(-values[j]);

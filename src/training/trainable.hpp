@@ -1,7 +1,7 @@
 #pragma once
 
-// The variables that an optimiser updates: the flat parameter vector, except that kappa is kept positive by
-// kappa = softplus(raw) = log(1 + exp raw).
+// The variables that an optimiser updates: the flat parameter vector, except that kappa and nu are kept
+// positive by kappa = softplus(raw) = log(1 + exp raw).
 
 #include <span>
 #include <vector>
@@ -11,17 +11,22 @@
 
 namespace fluxformer {
 
-/// The coefficients of the equation that are trained besides the weights. kappa can only be trained if it is
-/// > 0 at the start.
+/// The coefficients of the equation that are trained besides the weights. kappa and nu can only be trained if
+/// they are > 0 at the start.
 struct TrainedCoefficients {
-  bool kappa = false, alpha = false, rho = false;
+  bool kappa = false, alpha = false, rho = false, nu = false;
+};
+
+/// Upper limits of coefficients that are trained.
+struct CoefficientLimits {
+  double kappa = 1e300, nu = 1e300;
 };
 
 /// The map between the variables of an optimiser and the parameters: which entries of the flat vector are
 /// trained, and as what variable.
 class Trainable {
  public:
-  /// Throws BadInput if kappa is to be trained and some is 0.
+  /// Throws BadInput if kappa or nu is to be trained and some is 0.
   Trainable(const Parameters& parameters, const TrainedCoefficients& which);
 
   /// Number of entries of the flat vector.
@@ -39,8 +44,8 @@ class Trainable {
   /// The variables that belong to these parameter values.
   std::vector<double> raw(std::span<const double> values) const;
   /// values := the parameter values of the variables `raw`; entries that are not trained do not change. kappa
-  /// is limited to `largest_kappa`, and its variable with it.
-  void apply(std::span<double> raw, std::span<double> values, double largest_kappa) const;
+  /// and nu are limited to `largest`, and their variables with them.
+  void apply(std::span<double> raw, std::span<double> values, const CoefficientLimits& largest) const;
   /// Turns the gradient with respect to the values into that with respect to the variables; 0 for entries
   /// that are not trained.
   void pull(std::span<const double> values, std::span<double> gradient) const;
@@ -49,7 +54,9 @@ class Trainable {
   std::vector<double> curvature(std::span<const double> values, std::span<const double> gradient) const;
 
  private:
-  enum class EntryKind : char { frozen, plain, weight, softplus };
+  enum class EntryKind : char { frozen, plain, weight, kappa, nu };
+  /// True if the entry is the softplus of its variable.
+  static bool is_softplus(EntryKind kind) { return kind == EntryKind::kappa || kind == EntryKind::nu; }
   std::vector<EntryKind> kinds_;
   std::vector<std::size_t> special_;  // entries that are frozen or have another variable
 };

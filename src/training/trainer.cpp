@@ -161,7 +161,7 @@ StepReport Trainer::step(const Batch& batch, Pipeline& pipeline) {
   const bool clipped = settings_.clip > 0 && report.gradient_norm > settings_.clip;
   optimiser_.step(report.rate, gradient_, raw_, clipped ? settings_.clip / report.gradient_norm : 1.0);
   // theta from the variables, and the kept weights of the model from theta.
-  trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
+  trainable_.apply(raw_, parameters_.values, settings_.largest);
   model_.refresh();
   return report;
 }
@@ -213,7 +213,7 @@ void Trainer::load(const io::CheckpointReader& checkpoint) {
   if (!state.second.empty()) checkpoint.part(second_moment, stages_.held(), state.second.data());
   checkpoint.part(variables, stages_.held(), raw_.data());
   optimiser_.restore(std::move(state));
-  trainable_.apply(raw_, parameters_.values, settings_.largest_kappa);
+  trainable_.apply(raw_, parameters_.values, settings_.largest);
   model_.refresh();
 }
 

@@ -51,10 +51,10 @@ struct TrainerSettings {
   OptimiserSettings optimiser;
   Schedule schedule;
   TrainedCoefficients coefficients;
-  double clip = 0;               ///< largest norm of the gradient; 0: none
-  double smoothness = 0;         ///< strength of the penalty on the depth-derivative of the weights
-  double largest_kappa = 1e300;  ///< upper limit of token diffusion
-  Index bucket = 1 << 16;        ///< entries of the gradient that are sent together
+  double clip = 0;            ///< largest norm of the gradient; 0: none
+  double smoothness = 0;      ///< strength of the penalty on the depth-derivative of the weights
+  CoefficientLimits largest;  ///< of token diffusion and transport
+  Index bucket = 1 << 16;     ///< entries of the gradient that are sent together
 };
 
 /// Says if a record of the optimiser holds the preconditioner.

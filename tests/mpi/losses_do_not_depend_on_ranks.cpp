@@ -51,7 +51,7 @@ std::vector<Case> every_case(const data::Dataset& data) {
   pde.training.cells = 6;
   pde.training.settings.coefficients = {true, true, true};
   pde.training.settings.smoothness = 0.01;
-  pde.training.settings.largest_kappa = 0.0975;  // below the start
+  pde.training.settings.largest.kappa = 0.0975;  // below the start
   pde.training.settings.optimiser.method = Method::adam;
   pde.training.augment = 0.1;
 
@@ -129,7 +129,7 @@ TEST(Training, does_not_depend_on_replicas_nor_on_ranks_over_tokens) {
 TEST(Training, keeps_kappa_below_its_largest_value_on_any_ranks) {
   const auto data = random_samples(23, 4, 2, 3, 3, 31);
   auto pde = every_case(data)[1];
-  const double cap = pde.training.settings.largest_kappa;
+  const double cap = pde.training.settings.largest.kappa;
   const auto course = train(MPI_COMM_WORLD, 1, pde, data);
   EXPECT_DOUBLE_EQ(course.largest_kappa.front(), cap);  // one Adam step does not get below the cap
   for (const double kappa : course.largest_kappa) EXPECT_LE(kappa, cap);

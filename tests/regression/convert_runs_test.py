@@ -178,6 +178,7 @@ class ConvertRuns(TrainTest):
                  (with_attributes("model", heads=5), None, "5 heads do not divide the width 12"), (with_attributes("model", layers=3), None, "layers/4/W_1 has no place"),
                  (with_attributes("model", layers=5), None, "layers/5/"), (with_attributes("model", width="12"), None, "/model@width is '12'"),
                  (with_attributes("model", ffn=11), None, "W_1 is 10 x 12 where 11 x 12"),
+                 (with_value("model/layers/2/nu", [0.1]), None, "/model/layers/2/nu is not 0: convert takes no transport over tokens"),
                  (with_value("model/layers/2/kappa", [-0.1]), None, "/model/layers/2/kappa holds numbers below 0"),
                  (with_value("model/layers/2/kappa", [[0.1]]), None, "/model/layers/2/kappa is 1 x 1 where 12 is expected"),
                  (with_value("model/layers/2/kappa", np.zeros(3)), None, "/model/layers/2/kappa is 3 where 12"),

@@ -131,7 +131,7 @@ class AllDecks(DeckTest):
     def test_are_known_here(self):
         """A new deck needs its own test below."""
         self.assertEqual(sorted(DECKS), sorted(["evolve/diffusion", "evolve/evolve", "evolve/mnist", "evolve/particles",
-                                                "train/topics", "train/20news_causal_modern", "train/20news_bytes", *TWINS, *(twin + "_pde" for twin in TWINS),
+                                                "train/topics", "train/20news_causal_modern", "train/20news_causal_transport", "train/20news_bytes", *TWINS, *(twin + "_pde" for twin in TWINS),
                                                 *(name + "_converged" for name in CONVERGED), *START]))
 
     def test_are_valid_and_the_file_they_name_lies_in_out(self):
@@ -225,7 +225,7 @@ class Train(DeckTest):
             self.assertEqual(file["step"].shape, (3,), name)
             self.assertTrue(np.isfinite(file["training/loss"][...]).all(), name)
             settings = file.attrs["settings"]
-            self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged")))
+            self.assertEqual("kind = pde" in settings, name.endswith(("_pde", "_converged", "_transport")))
             self.assertEqual(file["training/penalty"][0] > 0, "smoothness = 0\n" not in settings, name)
             next_words = "causal" in name or "bytes" in name
             words = "masked" in name or next_words

@@ -149,6 +149,7 @@ class Export(ExportTest):
                   (with_attributes("model", layers=3, cells=3), "/model/layers/3/W_Q is missing"), (with_attributes("model", layers=1, cells=1), "/model/layers/2/W_1 has no place"),
                   (with_attributes("model", cells=4), "of 4 depth cells in 2 layers"), (with_value("model/edges", [0.0, 0.5, 2.0]), "of 2 depth cells in 2 layers"),
                   (with_attributes("model", width="12"), "/model@width is '12'"), (with_attributes("model", width=13), "W_Q is 12 x 12 where 13 x 13"),
+                  (with_value("model/layers/1/nu", [0.1]), "/model/layers/1/nu is not 0: PyTorch's encoder has no transport"),
                   (with_value("model/layers/1/kappa", [0.0, 0.1]), "/model/layers/1/kappa is not 0: PyTorch's encoder has no diffusion"),
                   (with_value("model/equation/alpha", [0.5]), "/model/equation/alpha is not 1"), (with_value("model/equation/rho", [2.0]), "/model/equation/rho is not 1"),
                   (with_value("model/layers/1/half_W_1", np.ones((20, 12))), "/model/layers/1/half_W_1 has no place"),

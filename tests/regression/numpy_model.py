@@ -99,11 +99,19 @@ class Model:
         place, pre = f"layers/{number}/", self.attributes["norm"] == "pre"
         first = pre and not (number == 1 and self.attributes.get("first_norm", "on") == "off")
         mixed, shares = self.attention(self.norm(u, place + "norm1_") if first else u, place, lengths, number)
+        mixed = mixed + self.transport(u, place, lengths)
         if self.attributes["order"] == "parallel":
             return u + mixed + self.reaction(self.norm(u, place + "norm2_"), place), shares
         u = u + mixed if pre else self.norm(u + mixed, place + "norm1_")
         changed = self.reaction(self.norm(u, place + "norm2_") if pre else u, place)
         return (u + changed if pre else self.norm(u + changed, place + "norm2_")), shares
+
+    def transport(self, u, place, lengths):
+        """nu (u(x-1) - u(x)) into the real tokens behind the first, if the layer has it."""
+        flow = np.zeros_like(u)
+        if place + "nu" in self.arrays:
+            flow[:, 1:] = self.arrays[place + "nu"] * (u[:, :-1] - u[:, 1:])
+        return flow * (np.arange(u.shape[1]) < np.asarray(lengths)[:, None])[:, :, None]
 
     def states(self, tokens, lengths, segments=None):
         """(hidden [layer, sample, token, channel] from the embedded input on, attention [layer, sample, head, query, key])"""

@@ -26,6 +26,7 @@ CAUSAL = ("--data.tokens=patches", "--data.set=tokens", "--data.file=tokens.h5",
 END = len(WORDS)
 PACKED = ("--train.contexts=packed", "--data.length=12")
 PDE = ("--model.kind=pde", "--model.knots=2", "--mesh.cells=4")
+TRANSPORT = ("--equation.nu=0.3", "--model.nu=channel")
 STILL = ("--train.rate=1e-12", "--train.warm_up=0")
 COLUMNS = ("loss", "batch_accuracy", "gradient_norm", "validation_loss", "validation_accuracy", "test_loss", "test_accuracy")
 ORDERS = range(1, 6)
@@ -152,7 +153,7 @@ class CausalTest(TrainTest):
 
 class Objective(CausalTest):
     def test_loss_and_accuracy_are_those_of_numpy(self):
-        for name, more in (("tied", ()), ("own", ("--train.word_matrix=own",))):
+        for name, more in (("tied", ()), ("own", ("--train.word_matrix=own",)), ("transport", TRANSPORT)):
             self.causal(*STILL, "--train.epochs=1", "--train.validation=0", f"--output.file={name}.h5", *more)
             loss, accuracy = self.by_numpy(name + ".h5")
             training = self.open(name + ".h5")["training"]
@@ -354,7 +355,7 @@ class Running(CausalTest):
     def test_ranks_share_samples_tokens_or_depth_without_changing_the_result(self):
         layouts = {"one": (1, ()), "two": (2, ()), "three": (3, ()), "tokens": (2, ("--mesh.ranks_token=2",)), "uneven": (3, ("--mesh.ranks_token=3",)),
                    "depth": (2, ("--mesh.ranks_depth=2",)), "both": (4, ("--mesh.ranks_token=2",))}
-        for kind, more in (("transformer", ()), ("pde", PDE)):
+        for kind, more in (("transformer", ()), ("pde", (*PDE, *TRANSPORT))):
             together([lambda r=ranks, m=mesh, n=name: self.causal("--train.epochs=1", "--train.validation=0.25", f"--output.file={n}_{kind}.h5", *m, *more, ranks=r)
                       for name, (ranks, mesh) in layouts.items()])
             one = self.open(f"one_{kind}.h5")["training"]
@@ -366,9 +367,12 @@ class Running(CausalTest):
                 for column in ("ngram_accuracy", "kneser_ney_perplexity", "witten_bell_perplexity"):
                     # A sum of some hundred numbers.
                     np.testing.assert_allclose(other[column][...], one[column][...], rtol=1e-12, err_msg=f"{name} {column}")
+        for knot in (1, 2):
+            nu = self.open("one_pde.h5")[f"model/layers/{knot}/nu"][...]
+            self.assertTrue(((nu > 0) & (nu != 0.3)).all() and len(set(nu)) > 1, "one nu for each channel, and all of them trained")
 
     def test_a_stopped_training_ends_with_the_same_bits(self):
-        settings = ("--train.dropout=0.2", "--checkpoint.epochs=false", "--train.epochs=2")
+        settings = (*PDE, *TRANSPORT, "--train.dropout=0.2", "--checkpoint.epochs=false", "--train.epochs=2")
         end = self.run_program("train", "train.ini", "--quiet", *CAUSAL, *settings, "--run.time_limit=1e-6")
         self.assertEqual(end.code, 4, end)
         self.assert_refused(self.run_program("train", "train.ini", *CAUSAL, *settings, "--checkpoint.restart=auto", "--train.objective=masked"), "train.objective")

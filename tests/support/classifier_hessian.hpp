@@ -12,7 +12,8 @@
 namespace fluxformer::test {
 
 /// A model, thirteen samples (with masked words, where it guesses them) and what is minimised: the loss, a
-/// smoothness penalty for knots, and all coefficients (kappa where the model has token diffusion).
+/// smoothness penalty for knots, and all coefficients (kappa and nu where the model has token diffusion
+/// and transport).
 struct ClassifierHessian {
   ClassifierHessian(MPI_Comm comm, int ranks_token, const SmallClassifier& c)
       : data(c.model.vocabulary > 0
@@ -25,7 +26,7 @@ struct ClassifierHessian {
             data, c.parameters()),
         objective{c.loss,
                   c.model.variation == DepthVariation::linear ? 0.3 : 0.0,
-                  {.kappa = c.kappa > 0, .alpha = true, .rho = true}},
+                  {.kappa = c.kappa > 0, .alpha = true, .rho = true, .nu = c.nu > 0}},
         samples(c.loss.target == LossTarget::words
                     ? masked_for_evaluation(run.samples(data, all_of(data)), 0.3,
                                             mask_vocabulary_of_numbers(data), c.name)

@@ -9,6 +9,7 @@
 #include "operators/dropout.hpp"
 #include "operators/reaction/reaction.hpp"
 #include "operators/token_diffusion.hpp"
+#include "operators/token_transport.hpp"
 #include "tests/support/attention_layout.hpp"
 #include "tests/support/cell_term.hpp"
 #include "tests/support/conformance.hpp"
@@ -144,8 +145,9 @@ template <class Make, class Views, class Reference>
 TermCase slab_case(TermCase c, std::size_t per_cell, Make make, Views views, Reference reference) {
   const RandomStream stream(11, c.name);
   for (std::size_t i = 0; i < per_cell * static_cast<std::size_t>(c.lattice.cells); ++i)
-    c.parameters.push_back(stream.uniform(i, 0.1, 0.9) *
-                           (c.name.starts_with("diffusion") || i % 3 != 0 ? 1 : -1));
+    c.parameters.push_back(
+        stream.uniform(i, 0.1, 0.9) *
+        (c.name.starts_with("diffusion") || c.name.starts_with("token_transport") || i % 3 != 0 ? 1 : -1));
   c.build = builder<double>(make, views, per_cell, {});
   c.build_scaled = builder<double>(make, views, per_cell, {.scale = conformance_scale});
   c.build_single = builder<float>(make, views, per_cell, {});
@@ -186,6 +188,20 @@ TermCase diffusion(std::string name, MeshSpec mesh, bool per_channel, std::vecto
         return weights;
       },
       naive::token_diffusion);
+}
+
+TermCase token_transport(std::string name, MeshSpec mesh, bool per_channel, TokenMask mask = {}) {
+  TermCase c{.name = "token_transport_" + std::move(name), .lattice = mesh};
+  c.mask = std::move(mask);
+  return slab_case(
+      c, per_channel ? static_cast<std::size_t>(mesh.width) : 1,
+      []<class T>(const SlabContext& context) { return std::make_shared<TokenTransport<T>>(context); },
+      [per_channel]<class P, class C>(P*, C* coefficients) {
+        LayerWeights<P> weights;
+        weights.transport = {coefficients, per_channel};
+        return weights;
+      },
+      naive::token_transport);
 }
 
 /// The toy term.
@@ -381,8 +397,11 @@ TermCase drift(std::string name, MeshSpec mesh, std::vector<int> length = {}) {
   };
   c.reference = [tokens = tokens_of(c), slab = c.slab()](const State&, const State& u) {
     auto slabs = slabs_of(u, slab);
+    const double speed = 0.75;
+    naive::Weights weights;
+    weights.transport = {&speed, false};
     for (auto& cell : slabs)
-      cell = &cell == &slabs[0] ? naive::Slab(slab, 0.0) : naive::token_drift(tokens, 0.75, cell);
+      cell = &cell == &slabs[0] ? naive::Slab(slab, 0.0) : naive::token_transport(tokens, weights, cell);
     return joined(slabs);
   };
   return c;
@@ -419,6 +438,13 @@ std::vector<TermCase> every_term() {
       diffusion("periodic_two_columns", lattice(2, 5, true), true),
       diffusion("periodic_line", lattice(5, 1, true), false),
       diffusion("periodic_padded", lattice(4, 4, true), false, {16, 9}),
+      token_transport("line", lattice(7, 1), false),
+      token_transport("causal_padded", lattice(13, 1), true,
+                      {.length = {13, 6}, .causal = true, .weight = {}}),
+      token_transport("grid", lattice(5, 3), true),
+      token_transport("periodic", lattice(4, 4, true), true),
+      token_transport("periodic_padded", lattice(7, 1, true), false,
+                      {.length = {7, 4}, .causal = false, .weight = {}}),
       drift("line", lattice(7, 1)),
       drift("grid", lattice(5, 3)),
       drift("periodic", lattice(4, 4, true)),

@@ -28,6 +28,7 @@ TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference ref
   TermCase c{.name = std::move(name), .lattice = spec.mesh};
   c.lattice.width = spec.model.width;
   c.parameters = random_parameters(spec).values;
+  c.mask = spec.mask;
   const DepthCells depth{spec.model.layers, spec.mesh.cells, spec.edges};
   const auto builder = [=](Precision precision) -> TermCase::Build {
     return [=](const Mesh&, const SlabContext& context, const State& parameters) -> BuiltTerm {
@@ -40,7 +41,8 @@ TermCase model_case(std::string name, ProblemSpec spec, Make make, Reference ref
   c.build = builder(Precision::float64);
   c.build_single = builder(Precision::float32);
   c.reference = [=, slab = c.slab(), lattice = c.lattice](const State& p, const State& u) {
-    const naive::Tokens tokens{lattice.tokens_x, lattice.tokens_y, lattice.samples, lattice.width, false, {}};
+    const naive::Tokens tokens{lattice.tokens_x, lattice.tokens_y, lattice.samples, lattice.width, false,
+                               spec.mask};
     Parameters parameters(spec.model);
     parameters.values = p;
     State out(slab, 0.0);
@@ -148,7 +150,12 @@ std::vector<TermCase> every_model_term() {
   behind.model.norm = Norm::post;
   behind.model.attention.layer_norm = false;
   behind.model.norm_map = NormMap::rms;
+  auto drifting = knotted(Norm::pre);
+  drifting.nu = 0.4;
+  drifting.model.transport = drifting.model.nu_per_channel = true;
   return {
+      layer_map("with_transport", drifting),
+      field<TokenTransportTerm>("transport", drifting, FieldTermKind::transport),
       layer_map("transformer", base()),
       layer_map("with_gates", swiglu),
       layer_map("with_rms_norm_behind", behind),

@@ -124,6 +124,7 @@ WeightsAt::WeightsAt(const Parameters& parameters, const DepthPoint& at) {
   views_.reaction = reaction("", "norm2");
   views_.first_reaction = spec.own_halves ? reaction("half_", "norm") : views_.reaction;
   views_.diffusion = {array("kappa"), spec.kappa_per_channel};
+  views_.transport = {array("nu"), spec.nu_per_channel};
 }
 
 Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint& at, FieldTermKind part,
@@ -131,6 +132,7 @@ Slab field(const Tokens& tokens, const Parameters& parameters, const DepthPoint&
   const WeightsAt weights(parameters, at);
   const auto& spec = parameters.spec;
   if (part == FieldTermKind::diffusion) return token_diffusion(tokens, weights.views(), u);
+  if (part == FieldTermKind::transport) return token_transport(tokens, weights.views(), u);
   const Slab f = part == FieldTermKind::attention
                      ? attention(tokens, spec.attention, weights.views(), u)
                      : reaction(tokens, reaction_settings(spec, false), weights.views(), u);
@@ -145,7 +147,8 @@ Slab layer_map(const Tokens& tokens, const Parameters& parameters, const DepthPo
   const auto d = static_cast<std::size_t>(spec.width);
   using Flow = std::function<Slab(const Slab&)>;
   const Flow mix = [&](const Slab& v) {
-    return plus(token_diffusion(tokens, w, v), 1, attention(tokens, spec.attention, w, v));
+    return plus(plus(token_diffusion(tokens, w, v), 1, token_transport(tokens, w, v)), 1,
+                attention(tokens, spec.attention, w, v));
   };
   const Flow react = [&](const Slab& v) { return reaction(tokens, reaction_settings(spec, false), w, v); };
   const Flow first = [&](const Slab& v) { return reaction(tokens, reaction_settings(spec, true), w, v); };

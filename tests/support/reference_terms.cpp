@@ -71,15 +71,17 @@ Slab token_diffusion(const Tokens& tokens, const Weights& weights, const Slab& u
   return out;
 }
 
-Slab token_drift(const Tokens& tokens, double speed, const Slab& u) {
+Slab token_transport(const Tokens& tokens, const Weights& weights, const Slab& u) {
   Slab out(tokens.size(), 0.0);
+  if (weights.transport.nu == nullptr) return out;
   for (int y = 0; y < tokens.y; ++y)
     for (int x = tokens.periodic ? 0 : 1; x < tokens.x; ++x)
       for (int s = 0; s < tokens.samples; ++s) {
         const int here = y * tokens.x + x, west = y * tokens.x + (x + tokens.x - 1) % tokens.x;
         if (!tokens.mask.real(s, here) || !tokens.mask.real(s, west)) continue;
         for (int c = 0; c < tokens.width; ++c)
-          out[tokens.at(here, s, c)] = -speed * (u[tokens.at(here, s, c)] - u[tokens.at(west, s, c)]);
+          out[tokens.at(here, s, c)] = -weights.transport.nu[weights.transport.per_channel ? c : 0] *
+                                       (u[tokens.at(here, s, c)] - u[tokens.at(west, s, c)]);
       }
   return out;
 }

@@ -31,7 +31,8 @@ using Slab = std::vector<double>;
 using Weights = LayerWeights<const double>;
 
 Slab token_diffusion(const Tokens& tokens, const Weights& weights, const Slab& u);
-Slab token_drift(const Tokens& tokens, double speed, const Slab& u);
+/// By rows of the lattice; zero without nu.
+Slab token_transport(const Tokens& tokens, const Weights& weights, const Slab& u);
 Slab attention(const Tokens& tokens, const AttentionSettings& settings, const Weights& weights,
                const Slab& u);
 Slab reaction(const Tokens& tokens, const ReactionSettings& settings, const Weights& weights, const Slab& u);

@@ -19,11 +19,11 @@ struct SmallClassifier {
   ModelSpec model = {};
   int cells = 2;
   std::vector<double> edges = {};
-  double kappa = 0;
+  double kappa = 0, nu = 0;
   Loss loss = {LossKind::cross_entropy, 0.1};
 
   Parameters parameters() const {
-    return random_parameters({.model = model, .kappa = kappa, .alpha = 0.9, .rho = 1.2});
+    return random_parameters({.model = model, .kappa = kappa, .alpha = 0.9, .rho = 1.2, .nu = nu});
   }
 };
 
@@ -71,7 +71,7 @@ inline std::vector<SmallClassifier> classifiers_of_published_shape() {
 }
 
 /// Transformers (pre- and post-norm, of words, with linear attention, of published shape) and PDE models with
-/// knots, kappa and the midpoint rule.
+/// knots, kappa, nu and the midpoint rule.
 inline std::vector<SmallClassifier> small_classifiers() {
   SmallClassifier pre{.name = "pre", .model = small_classifier(2)};
   SmallClassifier post{.name = "post", .model = small_classifier(2)};
@@ -88,6 +88,8 @@ inline std::vector<SmallClassifier> small_classifiers() {
   SmallClassifier macaron = pde;
   macaron.name = "macaron";
   macaron.model.order = SubLayerOrder::macaron;
+  macaron.model.transport = true;
+  macaron.nu = 0.15;
   macaron.model.own_halves = true;
   macaron.model.kappa_per_channel = false;
   macaron.model.subflow = SubLayerIntegrator::midpoint;

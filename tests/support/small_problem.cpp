@@ -53,10 +53,10 @@ Parameters on_cells(Parameters parameters, int cells) {
 
 Parameters random_parameters(const ProblemSpec& spec) {
   Parameters p(spec.model);
-  initialise_standard(p, spec.seed, spec.kappa, spec.alpha, spec.rho);
+  initialise_standard(p, spec.seed, spec.kappa, spec.alpha, spec.rho, spec.nu);
   const auto noise = random_vector(p.values.size(), static_cast<unsigned>(spec.seed) + 17, 0.1);
   for (const auto& view : p.layout.views()) {
-    if (view.group == "equation" || view.name == "kappa") continue;
+    if (view.group == "equation" || view.name == "kappa" || view.name == "nu") continue;
     const bool gain = view.name.ends_with("gain");
     for (Index j = view.offset; j < view.offset + view.size(); ++j) {
       if (view.shape.size() == 1) p.values[j] += noise[j];

@@ -25,7 +25,7 @@ struct ProblemSpec {
   MeshSpec mesh = {};              ///< width is the model's
   std::vector<double> edges = {};  ///< of unequal depth cells
   DepthScheme scheme = DepthScheme::shift;
-  double speed = 1, epsilon = 0, kappa = 0, alpha = 1, rho = 1;
+  double speed = 1, epsilon = 0, kappa = 0, alpha = 1, rho = 1, nu = 0;  ///< nu: with model.transport
   std::uint64_t seed = 3;
   double weight_scale = 1;  ///< of all matrices and biases: below 1, a contractive layer
   TokenMask mask = {};

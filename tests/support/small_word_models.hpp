@@ -10,9 +10,10 @@
 namespace fluxformer::test {
 
 /// A tied word head behind a dense map and LayerNorm (as BERT), one with a matrix of its own behind the final
-/// LayerNorm, a tied one on a PDE model, and the decoders and encoders of today: small_language_model with a tied
-/// head without a bias, and (as ModernBERT) LayerNorms without biases of which the first layer has none, GeGLU,
-/// windows on both sides and two tables of angles.
+/// LayerNorm, a tied one on a PDE model with diffusion over tokens and on a causal one with transport, and the
+/// decoders and encoders of today: small_language_model with a tied head without a bias, and (as ModernBERT)
+/// LayerNorms without biases of which the first layer has none, GeGLU, windows on both sides and two tables of
+/// angles.
 inline std::vector<SmallClassifier> small_word_models() {
   const auto language_model_of = [](ModelSpec layers, const ModelSpec& around) {
     layers.vocabulary = around.vocabulary;
@@ -43,6 +44,11 @@ inline std::vector<SmallClassifier> small_word_models() {
   pde.kappa = 0.2;
   pde.model.variation = DepthVariation::linear;
   pde.model.knots = 3;
+  auto drifting = pde;
+  drifting.name = "drifting";
+  drifting.kappa = 0;
+  drifting.nu = 0.3;
+  drifting.model.causal = drifting.model.transport = drifting.model.nu_per_channel = true;
   auto decoder = of_words("decoder");
   decoder.model = language_model_of(small_language_model(2), decoder.model);
   decoder.model.word_head.bias = false;
@@ -56,7 +62,7 @@ inline std::vector<SmallClassifier> small_word_models() {
   encoder.model.rotary = {.theta = {1.0, 0.1}, .table = {0, 1}};
   encoder.model.windows = {0, 1};
   encoder.model.word_head.transform = {true, HeadActivation::gelu_erf, true, false};
-  return {tied, own, pde, decoder, encoder};
+  return {tied, own, pde, drifting, decoder, encoder};
 }
 
 /// small_batch with five masked tokens of the two samples that count.

@@ -147,6 +147,8 @@ def read_transformer(path: str, file: h5py.File) -> Transformer:
             final_norm="final_norm/gain" in stored, same_kappa=all((kappa == kappa[0]).all() for kappa in kappas))
         if structure.width % structure.heads:
             raise Unfit(f"{path}: {structure.heads} heads do not divide the width {structure.width}")
+        for number in range(1, count + 1):
+            stored.must_be(f"layers/{number}/nu", 0, "convert takes no transport over tokens")
         layers = [{**{name: stored.take(f"layers/{number}/{name}", *shape).whole() for name, shape in structure.shapes().items()}, "kappa": kappa}
                   for number, kappa in enumerate(kappas, start=1)]
         words = _words(model) if stored.drop("embedding/vocabulary") else []

@@ -23,8 +23,8 @@
 #include "base/index.hpp"
 #include "operators/attention/attention.hpp"
 #include "operators/attention/head_kernel.hpp"
-#include "operators/attention/kept_keys.hpp"
 #include "operators/attention/token_ring.hpp"
+#include "operators/kept_tokens.hpp"
 #include "operators/kernels/linear_map.hpp"
 
 namespace fluxformer {

@@ -52,6 +52,23 @@ TEST(Equation, step_limits_are_those_of_its_terms) {
   EXPECT_EQ(step_rule(p.equation->explicit_terms()), "c dt/h");
 }
 
+TEST(Equation, token_transport_is_explicit_and_adds_to_the_limit_of_transport) {
+  auto spec = equation_spec_of(DepthScheme::upwind);
+  spec.nu = 0.3;
+  spec.model.transport = true;
+  const Problem p(MPI_COMM_WORLD, spec);
+  EXPECT_EQ(p.equation->implicit_terms().size(), 2u);
+  EXPECT_EQ(p.equation->explicit_terms().size(), 4u);
+  EXPECT_DOUBLE_EQ(step_rates(p.equation->all()).transport, 4 + 0.3);
+  EXPECT_EQ(step_rule(p.equation->all()), "c dt/h + 2 epsilon dt/h^2 + 2 kappa dt * 2 + nu dt");
+  EXPECT_THAT(p.equation->text({}), AllOf(HasSubstr("+ nu D u_i\n"), HasSubstr("nu = 0.3"),
+                                          HasSubstr("D u: u(x-1) - u(x) over tokens x")));
+  spec.scheme = DepthScheme::shift;
+  const Problem shift(MPI_COMM_WORLD, spec);
+  EXPECT_THAT(shift.equation->text({}),
+              AllOf(HasSubstr("v = u + h (kappa Lap u + nu D u + alpha A(N(u)))"), HasSubstr("nu = 0.3")));
+}
+
 TEST(Equation, token_diffusion_counts_axes_of_more_than_one_token) {
   for (const auto& [x, y, axes] : {std::tuple{1, 1, 1}, {5, 1, 1}, {1, 5, 1}, {2, 3, 2}}) {
     auto spec = equation_spec_of(DepthScheme::upwind);

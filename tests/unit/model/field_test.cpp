@@ -145,7 +145,7 @@ TEST_P(Field, is_the_limit_of_the_layer_map_for_every_order) {
   for (const auto order : {SubLayerOrder::sequential, SubLayerOrder::parallel, SubLayerOrder::macaron}) {
     auto spec = spec_;
     spec.model.order = order;
-    if (GetParam() == Norm::sphere) spec.kappa = 0;  // diffusion alone leaves the tangent space
+    if (GetParam() == Norm::sphere) spec.kappa = spec.nu = 0;  // which leave the tangent space
     Problem problem(MPI_COMM_WORLD, spec);
     Whole u = u_;
     if (GetParam() == Norm::sphere)

@@ -88,6 +88,17 @@ TEST(InitialiseStandard, numbers_depend_on_seed_array_and_index_alone) {
   EXPECT_EQ(firsts.size(), static_cast<std::size_t>(matrices));
 }
 
+TEST(InitialiseStandard, draws_the_same_matrices_with_transport_and_without) {
+  auto drifting = full_model();
+  drifting.transport = true;
+  Parameters without(full_model()), with(drifting);
+  initialise_standard(without, 7, 0, 1, 1);
+  initialise_standard(with, 7, 0, 1, 1, 0.25);
+  for (const auto& view : without.layout.views())
+    EXPECT_TRUE(std::ranges::equal(without.view(view.path()), with.view(view.path()))) << view.path();
+  for (const char* nu : {"layers/1/nu", "layers/3/nu"}) EXPECT_EQ(with.view(nu)[0], 0.25);
+}
+
 TEST(InitialiseScaledIdentity, makes_attention_of_identities_and_no_reaction) {
   Parameters p(small_model(1));
   initialise_scaled_identity(p, 1.5, -2);

@@ -15,7 +15,8 @@ struct Setting {
   SubLayerOrder order;
   bool residual;
   SubLayerIntegrator subflow;
-  bool knots;  ///< parameters between two knots, own halves and one kappa per channel; else one set per layer
+  bool
+      knots;  ///< parameters between two knots, own halves, transport, and one kappa and nu per channel; else one set per layer
 };
 
 inline std::string name_of(const Setting& s) {
@@ -48,10 +49,12 @@ inline ProblemSpec problem_of(const Setting& s) {
     m.variation = DepthVariation::linear;
     m.knots = 2;
     m.kappa_per_channel = true;
+    m.transport = m.nu_per_channel = true;
     m.own_halves = s.order == SubLayerOrder::macaron;
   }
   spec.mesh = {.cells = 3, .tokens_x = 3, .tokens_y = 2, .samples = 2};
   spec.kappa = 0.2;
+  spec.nu = 0.15;
   spec.alpha = 0.8;
   spec.rho = 1.3;
   return spec;

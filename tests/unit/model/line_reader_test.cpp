@@ -56,7 +56,8 @@ class LinesOf : public testing::TestWithParam<Case> {
     model.word_head.present = true;
     GetParam().change(model);
     model.validate();
-    parameters = on_cells(random_parameters({.model = model, .alpha = 0.9, .rho = 1.2}), GetParam().cells);
+    parameters =
+        on_cells(random_parameters({.model = model, .alpha = 0.9, .rho = 1.2, .nu = 0.4}), GetParam().cells);
     for (int k = 0; k < samples * tokens; ++k) batch.input.push_back((k * k + 3 * k) % words);
   }
 
@@ -168,6 +169,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"macaron_midpoint",
                          [](ModelSpec& m) {
                            m.order = SubLayerOrder::macaron;
+                           m.subflow = SubLayerIntegrator::midpoint;
+                         }},
+                    Case{"transport_by_midpoint",
+                         [](ModelSpec& m) {
+                           m.transport = true;
                            m.subflow = SubLayerIntegrator::midpoint;
                          }},
                     Case{"pde",

@@ -147,7 +147,24 @@ TEST(ParameterLayout, a_layer_is_made_of_its_named_arrays) {
     EXPECT_EQ(w.first_reaction.rho, w.reaction.rho);
     EXPECT_EQ(w.diffusion.kappa, named("kappa"));
     EXPECT_TRUE(w.diffusion.per_channel);
+    EXPECT_EQ(w.transport.nu, nullptr);
   }
+}
+
+TEST(ParameterLayout, transport_is_the_last_array_of_a_layer) {
+  auto model = parameters_full_model();
+  model.transport = model.nu_per_channel = true;
+  const Parameters p(model);
+  for (int l = 1; l <= 3; ++l) {
+    const double* block = p.values.data() + p.layout.block_offset(l - 1);
+    const auto w = p.layout.layer<const double>(block, block, p.values.data() + p.layout.alpha());
+    const auto nu = p.view("layers/" + std::to_string(l) + "/nu");
+    EXPECT_EQ(w.transport.nu, nu.data());
+    EXPECT_TRUE(w.transport.per_channel);
+    EXPECT_EQ(std::ssize(nu), 6);
+    EXPECT_EQ(nu.data() + nu.size(), block + p.layout.block_size());
+  }
+  EXPECT_EQ(parameter_count(model), static_cast<double>(p.values.size()));
 }
 
 ModelSpec knotted(int layers, int knots) {

@@ -17,7 +17,7 @@ namespace fluxformer {
 namespace {
 
 using namespace test;
-constexpr double no_cap = 1e300;
+constexpr CoefficientLimits no_cap;
 constexpr TrainedCoefficients everything{true, true, true};
 
 Parameters parameters(double kappa, bool with_words = false) {
@@ -134,23 +134,44 @@ TEST(Trainable, keeps_kappa_and_its_variable_at_the_cap) {
   const auto at = p.layout.at("layers/1/kappa").offset;
   auto raw = trainable.raw(p.values);
   raw[at] = 3;
-  trainable.apply(raw, p.values, 0.5);
+  trainable.apply(raw, p.values, {.kappa = 0.5});
   EXPECT_EQ(p.values[at], 0.5);
   EXPECT_DOUBLE_EQ(raw[at], std::log(std::exp(0.5) - 1));
   EXPECT_DOUBLE_EQ(p.values[at + 1], 0.4);
   // From there one small step down goes below immediately.
   raw[at] -= 0.01;
-  trainable.apply(raw, p.values, 0.5);
+  trainable.apply(raw, p.values, {.kappa = 0.5});
   EXPECT_LT(p.values[at], 0.5);
   EXPECT_GT(p.values[at], 0.49);
   // The variable alone reproduces the value bit for bit: a restart has nothing else.
   for (double cap = 0.05; cap < 0.5; cap *= 1.03) {
     raw[at] = 3;
-    trainable.apply(raw, p.values, cap);
+    trainable.apply(raw, p.values, {.kappa = cap});
     const double kept = p.values[at];
-    trainable.apply(raw, p.values, cap);
+    trainable.apply(raw, p.values, {.kappa = cap});
     EXPECT_EQ(p.values[at], kept) << cap;
   }
+}
+
+TEST(Trainable, nu_is_a_softplus_with_a_cap_of_its_own) {
+  auto model = small_model(2);
+  model.causal = model.transport = true;
+  auto p = random_parameters({.model = model, .nu = 0.4});
+  const auto at = p.layout.at("layers/2/nu").offset;
+  EXPECT_FALSE(Trainable(p, {.alpha = true}).moves(at));
+  const Trainable trainable(p, {.nu = true});
+  auto raw = trainable.raw(p.values);
+  EXPECT_NEAR(raw[at], std::log(std::exp(0.4) - 1), 1e-15);
+  EXPECT_FALSE(trainable.decays(at));
+  raw[at] = 3;
+  trainable.apply(raw, p.values, {.kappa = 0.1, .nu = 0.75});
+  EXPECT_EQ(p.values[at], 0.75);
+  std::vector<double> gradient(p.values.size(), 1.0);
+  trainable.pull(p.values, gradient);
+  EXPECT_DOUBLE_EQ(gradient[at], 1 - std::exp(-0.75));  // the sigmoid of the variable
+  p.values[at] = 0;
+  EXPECT_THAT([&] { const Trainable refused(p, {.nu = true}); },
+              testing::ThrowsMessage<BadInput>(testing::HasSubstr("equation.nu > 0")));
 }
 
 TEST(Trainable, refuses_a_kappa_of_zero_to_be_trained) {

@@ -76,7 +76,7 @@ class Restart : public InAFolder, public testing::WithParamInterface<Method> {};
 TEST_P(Restart, goes_on_to_the_bit) {
   auto settings = usual();
   settings.optimiser.method = GetParam();
-  settings.largest_kappa = 0.101;
+  settings.largest.kappa = 0.101;
   TrainingRun run(MPI_COMM_SELF, 1, spec_of(settings), listed(), start());
   for (long step = 0; step < 5; ++step) run.trainer.step(run.batches.at(step));
   io::CheckpointWriter writer(MPI_COMM_SELF, file("run.h5"));

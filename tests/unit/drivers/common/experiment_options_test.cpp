@@ -66,9 +66,11 @@ TEST(ModelSettings, describe_a_model_by_all_options_of_role_model) {
   const auto options = std::make_shared<const Options>(declare_model_options);
   ModelSpec spec;
   spec.attention.normalisation = Normalisation::sinkhorn;
+  spec.transport = true;
   // Coefficients replace those of a file, and its angles and windows are compared as such.
-  std::set<std::string> described{"equation.alpha",        "equation.rho",           "equation.kappa",
-                                  "attention.rotary_base", "attention.rotary_share", "attention.window"};
+  std::set<std::string> described{"equation.alpha",  "equation.rho",          "equation.kappa",
+                                  "equation.nu",     "attention.rotary_base", "attention.rotary_share",
+                                  "attention.window"};
   for (const auto& [name, value] : settings_of(spec)) described.insert(name);
   std::set<std::string> of_model;
   for (const Option& option : options->all())

@@ -175,6 +175,11 @@ TEST(ModelPlan, starts_from_the_seed_and_the_coefficients_of_the_deck) {
   EXPECT_EQ(parameters.values[parameters.layout.alpha()], -2);
   EXPECT_EQ(parameters.values[parameters.layout.rho()], 0.25);
   EXPECT_THAT(parameters.view("layers/2/kappa"), AllOf(testing::SizeIs(4), Each(0.5)));
+  EXPECT_FALSE(parameters.layout.has("layers/2/nu"));
+  EXPECT_THAT(with({"equation.nu=0.25"}).view("layers/2/nu"), testing::ElementsAre(0.25));
+  EXPECT_THAT(complaint<BadInput>([&] { with({"model.nu=channel"}); }), HasSubstr("equation.nu > 0"));
+  EXPECT_THAT(with({"equation.nu=0.25", "model.nu=channel"}).view("layers/1/nu"),
+              AllOf(testing::SizeIs(4), Each(0.25)));
 }
 
 TEST(ModelPlan, of_identities_gives_logits_the_inverse_temperature) {
@@ -308,6 +313,28 @@ TEST_F(ModelFilePlans, override_coefficients_that_are_given_and_nothing_else) {
   for (const char* kappa : {"layers/1/kappa", "layers/2/kappa"})
     expected[parameters.layout.at(kappa).offset] = 0.125;
   EXPECT_EQ(parameters.values, expected);
+}
+
+TEST_F(ModelFilePlans, give_a_model_transport_and_override_that_of_one_that_has_it) {
+  const auto given = made(with({"equation.nu=0.5"}));
+  EXPECT_THAT(given.view("layers/2/nu"), testing::ElementsAre(0.5));
+  EXPECT_THAT(made(with({"equation.nu=0.5", "model.nu=channel"})).view("layers/1/nu"),
+              AllOf(testing::SizeIs(6), Each(0.5)));
+  EXPECT_THAT(refusal_to_make(with({"model.nu=channel"})), HasSubstr("equation.nu > 0"));
+  const auto without = made(with({}));
+  for (const auto& view : without.layout.views())
+    EXPECT_THAT(given.view(view.path()), testing::ElementsAreArray(without.view(view.path())));
+  {
+    io::ArchiveWriter writer(MPI_COMM_SELF, file("drifting.h5"), false);
+    write_model_attributes(writer, given.spec);
+    write_model_arrays(writer, given.layout.views(), given.values.data());
+    writer.finish(names::done);
+  }
+  const std::string drifting = "model.file=" + file("drifting.h5");
+  EXPECT_EQ(made({drifting}).values, given.values);
+  EXPECT_THAT(made({drifting, "equation.nu=0"}).view("layers/1/nu"), testing::ElementsAre(0));
+  EXPECT_THAT(refusal_to_make({drifting, "model.nu=channel"}),
+              AllOf(HasSubstr("model.nu = channel"), HasSubstr("drifting.h5 has scalar")));
 }
 
 TEST_F(ModelFilePlans, refuse_keys_that_contradict_the_file) {

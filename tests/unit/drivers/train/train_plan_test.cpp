@@ -40,21 +40,37 @@ TEST(TrainPlan, refuses_what_a_march_through_depth_cannot_do) {
   EXPECT_EQ(refusal_of_checks({implicit, mixed}), "");  // which back-propagation does not use
 }
 
-TEST(TrainPlan, limits_kappa_by_the_explicit_steps_through_depth) {
+TEST(TrainPlan, limits_kappa_and_nu_by_the_explicit_steps_through_depth) {
   const std::vector<std::string> given{"mesh.layers=2", "mesh.cells=8", "equation.c=2", "model.width=4",
                                        "model.ffn=4"};
   const auto line = TokenLine::even(MPI_COMM_SELF, 3, 1), grid = TokenLine::even(MPI_COMM_SELF, 3, 3);
   const auto limit = [&](const TokenLine& of, const std::vector<std::string>& more) {
     const auto of_deck = training(joined(given, more));
-    return largest_kappa(of_deck, make_parameters(of_deck.model, {}, MPI_COMM_SELF), of);
+    const EquationCoefficients all{.kappa = {0, of_deck.model.kappa.value},
+                                   .nu = {0, of_deck.model.nu.value}};
+    return stable_coefficients(of_deck, make_parameters(of_deck.model, {}, MPI_COMM_SELF), all, of);
   };
   // kappa (h/c) axes <= 1/2 with h = 1/4, c = 2
-  EXPECT_EQ(limit(line, {"equation.kappa=4"}), 4);
-  EXPECT_EQ(limit(grid, {"equation.kappa=2"}), 2);
+  EXPECT_EQ(limit(line, {"equation.kappa=4"}).kappa, 4);
+  EXPECT_EQ(limit(grid, {"equation.kappa=2"}).kappa, 2);
   EXPECT_THAT(complaint<BadInput>([&] { limit(grid, {"equation.kappa=2.25"}); }),
               AllOf(HasSubstr("equation.kappa = 2.25"), HasSubstr("stable up to 2 ")));
-  EXPECT_EQ(limit(grid, {"equation.kappa=9", "train.gradient=adjoint", "adjoint.method=beuler"}),
+  EXPECT_EQ(limit(grid, {"equation.kappa=9", "train.gradient=adjoint", "adjoint.method=beuler"}).kappa,
             std::numeric_limits<double>::max());
+  // nu h/c <= 1; where there are both, 2 kappa h/c <= 1/2 and nu h/c <= 1/2.
+  const std::string causal = "attention.causal=true";
+  EXPECT_EQ(limit(line, {"equation.nu=8", causal}).nu, 8);
+  EXPECT_EQ(limit(line, {"equation.nu=8"}).nu, 8);
+  EXPECT_THAT(complaint<BadInput>([&] {
+                limit(line, {"equation.nu=8.5", causal});
+              }),
+              AllOf(HasSubstr("equation.nu = 8.5"), HasSubstr("stable up to 8 ")));
+  EXPECT_EQ(limit(line, {"equation.nu=4", "equation.kappa=2"}).nu, 4);
+  EXPECT_EQ(limit(line, {"equation.nu=4", "equation.kappa=2"}).kappa, 2);
+  EXPECT_THAT(complaint<BadInput>([&] {
+                limit(line, {"equation.nu=1", "equation.kappa=3"});
+              }),
+              HasSubstr("stable up to 2 "));
 }
 
 TEST(TrainPlan, has_the_objective_of_the_deck) {

@@ -39,7 +39,7 @@ class WordsOf : public testing::TestWithParam<SmallClassifier> {
           run.model->refresh();
           return value;
         },
-        0.002);
+        0.001);
   }
   std::vector<double> direction(unsigned seed) const {
     auto v = random_vector(start.size(), seed, 0.1);

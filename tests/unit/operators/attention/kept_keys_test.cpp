@@ -1,6 +1,6 @@
 // Keys of earlier tokens: what stays of them.
 
-#include "operators/attention/kept_keys.hpp"
+#include "operators/kept_tokens.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ TEST(KeptLayer, drops_the_first_tokens_when_there_is_no_room_for_more) {
   EXPECT_THAT(row(layer, 1), ElementsAre(105, 52.5, 106, 53, 107, 53.5));
 }
 
-TEST(KeptKeys, keep_a_token_less_than_the_window_and_give_each_application_its_layer) {
-  KeptKeys kept(8, 2);
+TEST(KeptTokens, keep_a_token_less_than_the_window_and_give_each_application_its_layer) {
+  KeptTokens kept(8, 2);
   kept.begin_march();
   auto& first = kept.next<double>(3, 2, 1);
   add(first, {0, 1, 2, 3});

@@ -85,6 +85,22 @@ TEST(StepRefusal, shift_names_the_smallest_number_of_cells_for_its_token_diffusi
   EXPECT_EQ(refusal_of(spec, with("euler", "", 1e-6)), "");
 }
 
+TEST(StepRefusal, shift_counts_token_transport_beside_diffusion) {
+  // nu h/c <= 1: with nu = 3.5, c = 0.5, S = 1 M >= 7; with kappa = 1 on two axes M >= 2 (3.5 + 4)
+  auto spec = transport_and_diffusion(DepthScheme::shift, 0.5, 0, 0);
+  spec.model.transport = true;
+  spec.nu = 3.5;
+  spec.mesh.cells = 6;
+  auto refused = refusal_of(spec, with("euler", "", 1e-6));
+  EXPECT_NE(refused.find("equation.nu"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("mesh.cells must be at least 7"), std::string::npos) << refused;
+  spec.mesh.cells = 7;
+  EXPECT_EQ(refusal_of(spec, with("euler", "", 1e-6)), "");
+  spec.kappa = 1;
+  refused = refusal_of(spec, with("euler", "", 1e-6));
+  EXPECT_NE(refused.find("mesh.cells must be at least 15"), std::string::npos) << refused;
+}
+
 TEST(StepRefusal, forward_euler_never_goes_with_second_order_upwind) {
   const auto refused =
       refusal_of(transport_and_diffusion(DepthScheme::upwind2, 1, 0, 0), with("euler", "", 1e-6));

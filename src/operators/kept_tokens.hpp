@@ -1,8 +1,8 @@
 #pragma once
 
-// Keys and values of tokens that were marched before: a causal token needs no more of them, so that a line grows by
-// marches of its new tokens alone. Attention takes them beside the keys of its slab, as if another rank of the
-// line held them.
+// What later tokens need of those that were marched before: a line grows by marches of its new tokens alone. That is
+// their keys and values, which attention takes beside the keys of its slab, as if another rank of the line held
+// them, and the state of the last one, from which transport carries to the next.
 
 #include <algorithm>
 #include <deque>
@@ -62,16 +62,17 @@ class KeptLayer {
   std::vector<int> index_;
 };
 
-/// A layer for each application of attention in a march through depth, in their order: one for each cell, or for
-/// each evaluation of its subflow.
-class KeptKeys {
+/// Stores of all applications of terms in a march through depth, in their order: one for each cell, or for each
+/// evaluation of its subflow.
+class KeptTokens {
  public:
   /// For lines of up to `tokens` tokens.
-  KeptKeys(int tokens, int samples) : tokens_(tokens), samples_(samples) {}
+  KeptTokens(int tokens, int samples) : tokens_(tokens), samples_(samples) {}
 
   /// To be called before each march.
-  void begin_march() { next_ = 0; }
-  /// The layer of the next application, which is made in the first march. `window`: that of the layer, 0: none.
+  void begin_march() { next_ = next_row_ = 0; }
+  /// The keys of the next application of attention, which are made in the first march. `window`: that of the layer,
+  /// 0: none.
   template <class T>
   KeptLayer<T>& next(int window, Index per_token, Index betas) {
     // A token of a window hears itself and W - 1 before it.
@@ -79,11 +80,17 @@ class KeptKeys {
     if (next_ == layers_.size()) layers_.emplace_back(KeptLayer<T>(samples_, room, per_token, betas));
     return std::get<KeptLayer<T>>(layers_[next_++]);
   }
+  /// The row of the last token for the next application of transport; empty in the first march.
+  std::vector<double>& next_row() {
+    if (next_row_ == rows_.size()) rows_.emplace_back();
+    return rows_[next_row_++];
+  }
 
  private:
   Index tokens_, samples_;
   std::deque<std::variant<KeptLayer<float>, KeptLayer<double>>> layers_;  // which stay where they are
-  std::size_t next_ = 0;
+  std::deque<std::vector<double>> rows_;                                  // [sample][channel]
+  std::size_t next_ = 0, next_row_ = 0;
 };
 
 }  // namespace fluxformer
