@@ -14,13 +14,12 @@
 #include "analysis/clusters/growth_rates.hpp"
 #include "base/error.hpp"
 #include "base/statistics.hpp"
+#include "drivers/clusters/sphere_layer.hpp"
 #include "drivers/common/run_options.hpp"
 #include "drivers/registry.hpp"
 #include "drivers/study/study.hpp"
 #include "io/axes.hpp"
 #include "io/layout.hpp"
-#include "model/depth_model.hpp"
-#include "model/initialise.hpp"
 
 namespace fluxformer {
 namespace {
@@ -46,49 +45,6 @@ void declare_growth(Options& options) {
   options.declare(seed_option("seed of the directions of the displacements"));
   declare_study_run(options, "clusters.h5");
 }
-
-/// Attention over tokens on the sphere, as one layer of a Transformer whose norm is the sphere, on this rank.
-class SphereLayer {
- public:
-  SphereLayer(const clusters::Tokens& tokens, double beta, double value, bool residual)
-      : line_(TokenLine::even(MPI_COMM_SELF, static_cast<int>(tokens.count()), 1)),
-        context_{.line = &line_, .width = tokens.dimension},
-        parameters_(spec(tokens.dimension, residual)) {
-    // Logits are divided by the root of the width.
-    initialise_scaled_identity(parameters_, std::sqrt(beta * std::sqrt(tokens.dimension)), value);
-    model_ = make_depth_model(parameters_, context_, Precision::float64);
-  }
-  SphereLayer(const SphereLayer&) = delete;
-  SphereLayer& operator=(const SphereLayer&) = delete;
-
-  /// The change of the velocity P_x A(x) with the tokens x along `displacement`.
-  std::vector<double> velocity_along(const std::vector<double>& x, const std::vector<double>& displacement) {
-    std::vector<double> out(x.size(), 0.0);
-    model_->push_field(all_field_terms, {}, 1, {x.data(), displacement.data()}, out.data());
-    return out;
-  }
-  /// The change of the tokens behind the layer, h = 1.
-  std::vector<double> layer_along(const std::vector<double>& x, const std::vector<double>& displacement) {
-    std::vector<double> out(x.size(), 0.0);
-    model_->push({}, 1, {x.data(), displacement.data()}, {}, out.data(), nullptr);
-    return out;
-  }
-
- private:
-  static ModelSpec spec(int width, bool residual) {
-    ModelSpec spec;
-    spec.width = width;
-    spec.norm = Norm::sphere;
-    spec.attention.layer_norm = false;
-    spec.residual = residual;
-    spec.order = SubLayerOrder::parallel;  // one step for attention and the reaction, which is 0
-    return spec;
-  }
-  TokenLine line_;
-  SlabContext context_;
-  Parameters parameters_;
-  std::unique_ptr<DepthModel> model_;
-};
 
 /// <a, b> / <b, b>
 double share_along(const std::vector<double>& a, const std::vector<double>& b) {

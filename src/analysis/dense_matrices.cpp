@@ -34,6 +34,11 @@ VectorXd singular_values_of(const MatrixXd& a) {
   return Eigen::BDCSVD<MatrixXd>(a).singularValues();
 }
 
+double largest_eigenvalue(const MatrixXd& a) {
+  if (!a.allFinite()) return std::numeric_limits<double>::quiet_NaN();
+  return Eigen::EigenSolver<MatrixXd>(a, false).eigenvalues().cwiseAbs().maxCoeff();
+}
+
 ThinQr thin_qr(const MatrixXd& a) {
   // Q = H_1 ... H_k times the first columns of the identity; qr.matrixQR() holds R on and above its diagonal.
   const Eigen::HouseholderQR<MatrixXd> qr(a);

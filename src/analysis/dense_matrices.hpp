@@ -35,6 +35,9 @@ LeftSvd left_svd(const Eigen::MatrixXd& a);
 /// ones have the round-off of the largest. NaN unless all of A is finite.
 Eigen::VectorXd singular_values_of(const Eigen::MatrixXd& a);
 
+/// Largest |eigenvalue| of a square matrix; NaN unless all of A is finite.
+double largest_eigenvalue(const Eigen::MatrixXd& a);
+
 /// Thin factorisation A = Q R: Q has as many columns as A, which has at least as many rows as columns.
 struct ThinQr {
   Eigen::MatrixXd q;

@@ -36,6 +36,8 @@ STUDIES = {
     "generate": ("generate", EMPTY, "--model.file=models/words.h5", "--data.set=topics", "--data.length=16", "--generate.tokens=4",
                  "--generate.prompts=12", "--generate.batch=2"),
     "clusters_growth": ("clusters_growth", EMPTY, "--clusters.tokens=16", "--clusters.betas=1,2,5,9", "--clusters.degrees=4"),
+    "clusters_models": ("clusters_models", EMPTY, *COMPARED, "--clusters.betas=1,8", "--clusters.deltas=0.3"),
+    "clusters_context": ("clusters_context", EMPTY, "--clusters.contexts=8,1e6", "--clusters.scalings=1,2,3", "--clusters.cosines=0,0.5"),
     "clusters_circle": ("clusters_circle", EMPTY, "--clusters.tokens=500", "--clusters.beta=5", "--clusters.time=4", "--clusters.seeds=1,2,3,4"),
     "hessian_spectrum": ("hessian_spectrum", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
                           "--hessian.eigenvalues=1"),

@@ -1,4 +1,5 @@
-"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters."""
+"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters; cosines
+behind a layer over beta / log n; numbers of clusters by depth."""
 
 from __future__ import annotations
 
@@ -10,8 +11,11 @@ from fluxformer.view.panels import Panel
 from fluxformer.view.variables import chosen
 
 FIRST = {"clusters_growth": ("rate", "rate_theory", "layer_growth", "fastest_degree"),
-         "clusters_circle": ("density", "number_2", "number", "moment", "energy", "compact_share")}
-DRAWN = {"rate": ("degree", ""), "rate_theory": ("degree", ""), "layer_growth": ("degree", ""), "density": ("time", "angle"), "moment": ("time", "")}
+         "clusters_circle": ("density", "number_2", "number", "moment", "energy", "compact_share"),
+         "clusters_context": ("bare_layer_cosine", "layer_cosine", "gathering_time", "acting_keys"),
+         "clusters_models": ("number_2", "number_2_normal", "cosine_within", "cosine_between", "value_mismatch", "antisymmetry")}
+DRAWN = {"rate": ("degree", ""), "rate_theory": ("degree", ""), "layer_growth": ("degree", ""), "density": ("time", "angle"), "moment": ("time", ""),
+         "bare_layer_cosine": ("scaling", "cosine"), "layer_cosine": ("scaling", "cosine"), "gathering_time": ("scaling", "")}
 
 
 def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:

@@ -96,4 +96,105 @@ inline const io::Attribute temperature{"beta", "inverse temperature of the atten
     lifetime{"lifetime", "1 / rate at which so many equal clusters on a ring leave their places, by theory",
              "time"};
 
+// Of tokens that all have the same cosine with each other.
+inline const io::Variable context = io::coordinate("context", "", "number of tokens"),
+                          scaling = io::coordinate("scaling", "", "c of beta = c log n"),
+                          cosine = io::coordinate("cosine", "", "cosine of each two tokens at the beginning"),
+                          key_dimension =
+                              io::coordinate("key_dimension", "", "d of random keys on the sphere");
+
+inline const io::Variable gathering_time{
+    "gathering_time",
+    {"context", "scaling", "cosine"},
+    "time",
+    "time in which the cosine grows to the one asked for; infinite: longer than a number can say"},
+    layer_cosine{
+        "layer_cosine", {"context", "scaling", "cosine"}, "", "cosine behind a layer, in closed form"},
+    bare_layer_cosine{"bare_layer_cosine",
+                      {"context", "scaling", "cosine"},
+                      "",
+                      "cosine behind a layer without residual connection, in closed form"},
+    layer_cosine_tokens{"layer_cosine_tokens",
+                        {"context", "scaling", "cosine"},
+                        "",
+                        "cosine of two tokens behind a layer of the program; NaN: too many tokens"},
+    bare_layer_cosine_tokens{"bare_layer_cosine_tokens",
+                             {"context", "scaling", "cosine"},
+                             "",
+                             "the same without residual connection"},
+    acting_keys{"acting_keys",
+                {"context", "scaling", "key_dimension"},
+                "",
+                "random keys that act on a query: below some 30 a mean field does not describe them"};
+
+inline const io::Attribute until{"until", "cosine up to which times are taken"},
+    layer_step{"step", "h of the layer with residual connection", "layers"};
+
+// Of the tokens of trained models by depth.
+inline const io::Variable centring = io::index(
+                              "centring",
+                              "0: tokens as they are, 1: less the mean of all tokens of that depth"),
+                          token_delta = io::coordinate(
+                              "token_delta", "", "angle up to which two tokens belong together, in radians");
+
+namespace of_models {
+inline const io::Variable number_2{
+    "number_2",
+    {"<model>_depth", "centring", "beta"},
+    "",
+    "N_2 = n^2 / sum_ij k_ij of the tokens of a sample, geometric mean over samples"},
+    number_2_normal{"number_2_normal",
+                    {"<model>_depth", "centring", "beta"},
+                    "",
+                    "null: N_2 of normal tokens with mean and covariance of that depth"},
+    number_2_permuted{"number_2_permuted",
+                      {"<model>_depth", "centring", "beta"},
+                      "",
+                      "null: N_2 of tokens each of whose vectors has its channels permuted"},
+    number_2_untrained{"number_2_untrained",
+                       {"<model>_depth", "centring", "beta"},
+                       "",
+                       "null: N_2 of the model before its training"},
+    number_2_uniform{"number_2_uniform",
+                     {"beta"},
+                     "",
+                     "null: N_2 of independent tokens that are spread evenly over the sphere"},
+    components{"components",
+               {"<model>_depth", "centring", "token_delta"},
+               "",
+               "components of tokens of a sample at most delta apart, mean over samples"},
+    compact_share{"compact_share",
+                  {"<model>_depth", "centring", "token_delta"},
+                  "",
+                  "share of tokens in components of a diameter up to 3 delta"},
+    cosine_within{
+        "cosine_within", {"<model>_depth", "centring"}, "", "mean cosine of two tokens of the same sample"},
+    cosine_between{"cosine_between",
+                   {"<model>_depth", "centring"},
+                   "",
+                   "mean cosine of two tokens of different samples"},
+    left_out{"left_out", {"<model>_depth", "centring"}, "", "tokens whose vector is 0, left out", true},
+    escape{
+        "escape",
+        {"centring", "beta"},
+        "",
+        "log N_2 at the last depth less that at the depth of the least, which the other half of the samples "
+        "chose"},
+    escape_error{
+        "escape_error", {"centring", "beta"}, "", "its standard deviation over bootstraps of the samples"},
+    escape_untrained{
+        "escape_untrained", {"centring", "beta"}, "", "null: escape of the model before its training"},
+    value_radius{"value_radius",
+                 {"layer", "head"},
+                 "",
+                 "largest |eigenvalue| of W_O W_V of each head, gain of the norm included"},
+    value_scale{"value_scale", {"layer", "head"}, "", "s for which s W_Q^T W_K is nearest to W_O W_V"},
+    value_mismatch{"value_mismatch", {"layer", "head"}, "", "|W_O W_V - s W_Q^T W_K| / |W_O W_V|"},
+    antisymmetry{"antisymmetry", {"layer", "head"}, "", "|M - M^T| / (2 |M|) of M = W_Q^T W_K; 0: symmetric"},
+    least_eigenvalue{"least_eigenvalue",
+                     {"layer", "head"},
+                     "",
+                     "smallest eigenvalue of the symmetric part of W_Q^T W_K over its largest in size"};
+}  // namespace of_models
+
 }  // namespace fluxformer::clusters::variables

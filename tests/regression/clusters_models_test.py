@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Clusters among the tokens of trained models: soft numbers of the states that `evolve` stores by numpy; heads by numpy; the same on any number
+of ranks."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+
+import numpy as np  # noqa: E402 (the folder is put on the path first)
+
+from comparison import CompareTest  # noqa: E402
+from python_package import call  # noqa: E402
+
+BETAS = (1.0, 8.0)
+FEW = ("--clusters.betas=1,8", "--clusters.deltas=0.3,1")
+
+
+class ClustersOfModels(CompareTest):
+    def setUp(self):
+        super().setUp()
+        self.write("evolve.ini", "")
+
+    def states(self, model, sample):
+        """[layer, token, channel] of a test sample behind each layer."""
+        self.evolve(f"--model.file={model}", "--data.tokens=rows", "--mesh.cells=2", f"--inflow.first={sample}", "--evolve.method=euler", "--evolve.cfl=1",
+                    "--run.precision=double", "--output.overwrite=true", "--output.file=states.h5", deck="evolve.ini")
+        return self.open("states.h5")["field/u"][-1, :, :, 0]
+
+    def test_numbers_are_those_of_the_states_that_evolve_stores(self):
+        few = ("--run.precision=double", "--samples.count=3")
+        found = self.compare("clusters_models", *few, *FEW)
+        self.compare("information_flow", *few, "--flow.examples=3", output="flow.h5")
+        samples = self.open("flow.h5")["example"][...].astype(int)
+        tokens = np.stack([self.states("models/transformer_1.h5", sample) for sample in samples], axis=1)  # [layer, sample, token, channel]
+        for centring in (0, 1):
+            moved = tokens - tokens.mean(axis=(1, 2), keepdims=True) * centring
+            x = moved / np.linalg.norm(moved, axis=-1, keepdims=True)
+            products = x @ x.swapaxes(2, 3)
+            n = x.shape[2]
+            for k, beta in enumerate(BETAS):
+                number = np.exp(np.log(n**2 / np.exp(beta * (products - 1)).sum(axis=(2, 3))).mean(axis=1))
+                # Both marches are one Euler step per cell: their states differ by round-off.
+                np.testing.assert_allclose(found["transformer/number_2"][0, 1:, centring, k], number, rtol=1e-10)
+            within = (products.sum(axis=(2, 3)) - n).sum(axis=1) / (3 * n * (n - 1))
+            np.testing.assert_allclose(found["transformer/cosine_within"][0, 1:, centring], within, atol=1e-12)
+        self.assertGreater(abs(found["transformer/number_2_untrained"][0] - found["transformer/number_2"][0]).max(), 1e-3)
+        self.assertGreater(abs(found["transformer/escape_untrained"] - found["transformer/escape"]).max(), 1e-6)
+        for name in ("number_2", "number_2_normal", "number_2_permuted", "number_2_untrained", "components"):
+            values = found[f"transformer/{name}"]
+            self.assertTrue(((values >= 1 - 1e-12) & (values <= n)).all(), name)
+
+    def test_heads_are_those_of_the_file(self):
+        found = self.compare("clusters_models", *FEW, "--samples.count=4")
+        model = self.open("models/transformer_1.h5")["model"]
+        heads = int(model.attrs["heads"])
+        for layer in (1, 2):
+            arrays = model[f"layers/{layer}"]
+            gain = arrays["norm1_gain"][...]
+            query, key, value = ((arrays[f"W_{name}"][...] * gain).reshape(heads, -1, len(gain)) for name in "QKV")
+            output = arrays["W_O"][...].reshape(len(gain), heads, -1).swapaxes(0, 1)
+            m, v = query.swapaxes(1, 2) @ key, output @ value
+            scale = (m * v).sum(axis=(1, 2)) / (m**2).sum(axis=(1, 2))
+            norm = np.linalg.norm
+            np.testing.assert_allclose(found["transformer/value_scale"][0, layer - 1], scale, rtol=1e-10)
+            np.testing.assert_allclose(found["transformer/value_mismatch"][0, layer - 1],
+                                       norm(v - scale[:, None, None] * m, axis=(1, 2)) / norm(v, axis=(1, 2)), rtol=1e-10)
+            np.testing.assert_allclose(found["transformer/antisymmetry"][0, layer - 1],
+                                       norm(m - m.swapaxes(1, 2), axis=(1, 2)) / (2 * norm(m, axis=(1, 2))), rtol=1e-10)
+            np.testing.assert_allclose(found["transformer/value_radius"][0, layer - 1], abs(np.linalg.eigvals(v)).max(axis=1), rtol=1e-8)
+            eigenvalues = np.linalg.eigvalsh((m + m.swapaxes(1, 2)) / 2)
+            np.testing.assert_allclose(found["transformer/least_eigenvalue"][0, layer - 1], eigenvalues[:, 0] / abs(eigenvalues).max(axis=1), rtol=1e-8)
+
+    def test_says_the_same_on_any_number_of_ranks_with_figures_and_page(self):
+        alone = self.compare("clusters_models", *FEW)
+        for ranks in (2, 3):
+            self.assert_same_numbers(alone, self.compare("clusters_models", *FEW, ranks=ranks, output=f"on{ranks}.h5"))
+        end = call("report", self.path("on2.h5"), "--output", self.path("report"))
+        self.assertEqual(end.returncode, 0, end.stderr)
+        self.assertEqual(call("view", self.path("on2.h5"), "--output", self.path("page.html")).returncode, 0)
+
+    def test_padding_does_not_count(self):
+        text = self.train_text()
+        alone = self.compare("clusters_models", *FEW, *text, models=())
+        self.assert_same_numbers(alone, self.compare("clusters_models", *FEW, *text, models=(), ranks=3, output="three.h5"))
+
+    def test_what_cannot_be_is_refused(self):
+        for key, value in (("clusters.betas", "-1"), ("clusters.deltas", "3.2")):
+            self.assert_refused(self.run_program("clusters_models", f"--{key}={value}", "--output.file=no.h5"), key)
+
+
+if __name__ == "__main__":
+    unittest.main()
