@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the same network in this program and in PyTorch, one thread each: GELU, pre-norm but for BERT.
+"""Compares the same network in this program and in PyTorch, one thread each: GELU, pre-norm, but for bert and decoder.
 
-    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT] [--json FILE]
+    /usr/bin/python3 tests/benchmark/compare_with_pytorch.py build/tests/fluxformer_benchmark [--rounds N] [--only WHAT] [--json FILE] \
+        [--onnxruntime FOLDER]
 
 forward   one right-hand side of all layers against PyTorch's forward pass; batch 32, 49 tokens, width 64, 4 heads, 6 layers,
           ffn 256; float and double. The faster of PyTorch's two modes counts (fused or plain).
@@ -13,8 +14,13 @@ depth     24 steps of the classical Runge-Kutta method through the field of the 
 line      attention of one head of 64 over 4096 tokens, projections included; the faster of PyTorch's soft-max of the whole matrix and
           of 256 rows at a time.
 bert      a forward pass of BERT-base's shape: batch 8, 128 tokens, width 768, 12 heads, 12 layers, ffn 3072, post-norm.
+decoder   a forward pass of SmolLM-135M's shape without its table of words: batch 4, 256 tokens, width 576, 9 heads, 3 groups of keys, 30
+          layers, ffn 1536; RMSNorm, rotary positions, SiLU gate, causal, no biases.
 
-The two programs alternate; medians of processor time (least affected by other load) over the rounds and the median
+bert and decoder run, in float, the weights of this program, and results are compared. With --onnxruntime FOLDER they run in ONNX Runtime,
+too, and the faster peer counts; FOLDER is one where `npm install onnxruntime-node` ran. Without it this is left out, with a message.
+
+The programs alternate; medians of processor time (least affected by other load) over the rounds and the median
 ratio are printed as a table, with the fraction of the matrix-product peak that ours reached.
 """
 
@@ -24,6 +30,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 # PyTorch allocates its results anew; glibc would return large ones to the system and clear them again each time, which doubles its time.
@@ -39,14 +46,15 @@ try:
 except ImportError:
     sys.exit("PyTorch is missing: apt-get install python3-torch, and run with /usr/bin/python3")
 
+import wide_networks
+
 SMALL = {"batch": 32, "tokens": 49, "width": 64, "heads": 4, "layers": 6, "ffn": 256}
-BASE = {"batch": 8, "tokens": 128, "width": 768, "heads": 12, "layers": 12, "ffn": 3072}
 LARGE = {"batch": 8, "tokens": 256, "width": 128, "heads": 8, "layers": 12, "ffn": 512}
 
 
-def ours(binary, name):
-    """Milliseconds and GFLOP/s of one benchmark, and the BLAS it used."""
-    text = subprocess.run([binary, f"--benchmark_filter={name}$", "--benchmark_format=json", "--benchmark_min_time=0.3"],
+def ours(binary, name, seconds=0.3):
+    """Milliseconds and GFLOP/s of one benchmark, run for so long at least, and the BLAS it used."""
+    text = subprocess.run([binary, f"--benchmark_filter={name}$", "--benchmark_format=json", f"--benchmark_min_time={seconds}"],
                           check=True, capture_output=True, text=True).stdout
     result = json.loads(text[text.index("{"):])
     run = result["benchmarks"][0]
@@ -183,33 +191,91 @@ def line_time(dtype, tokens=4096, width=64):
     return min(median_time(lambda: attend(tokens), 4), median_time(lambda: attend(256), 4))
 
 
-def compare(label, binary, benchmark, peak_of, theirs_now, rounds):
-    mine, theirs, rates, peaks = [], [], [], []
+def compare(label, binary, benchmark, peak_of, peers, rounds, seconds=0.3):
+    """Prints and returns medians over rounds in which the programs alternate, and our ratio to the fastest peer. `peers`: a function that
+    returns milliseconds for each; one function alone is PyTorch's."""
+    if callable(peers):
+        peers = {"PyTorch": peers}
+    mine, theirs, rates, peaks = [], {name: [] for name in peers}, [], []
     for _ in range(rounds):
-        milliseconds, rate, _ = ours(binary, benchmark)
+        milliseconds, rate, _ = ours(binary, benchmark, seconds)
         mine.append(milliseconds)
         rates.append(rate)
-        theirs.append(theirs_now())
+        for name, now in peers.items():
+            theirs[name].append(now())
         peaks.append(ours(binary, f"product<{peak_of}>/768/768/768")[1])
-    ratio = statistics.median(a / b for a, b in zip(mine, theirs))
+    ratios = {name: statistics.median(a / b for a, b in zip(mine, theirs[name])) for name in peers}
     rate, peak = statistics.median(rates), statistics.median(peaks)
-    print(f"{label:56} {statistics.median(mine):10.2f} {statistics.median(theirs):13.2f} {ratio:6.2f} {rate:15.1f} "
-          f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
-    return {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs), "ratio": ratio, "rate": rate, "peak": peak}
+    for name, ratio in ratios.items():
+        shown = label if len(peers) == 1 else f"{label}: {name}"
+        print(f"{shown:56} {statistics.median(mine):10.2f} {statistics.median(theirs[name]):13.2f} {ratio:6.2f} {rate:15.1f} "
+              f"{peak:6.1f} {rate / peak:6.2f}", flush=True)
+    fastest_peer = max(ratios, key=ratios.get)
+    if len(peers) > 1:
+        print(f"{label}: {ratios[fastest_peer]:.2f} of the faster, {fastest_peer}; by round "
+              f"{', '.join(f'{a / b:.2f}' for a, b in zip(mine, theirs[fastest_peer]))}")
+    row = {"what": label, "ours": statistics.median(mine), "pytorch": statistics.median(theirs["PyTorch"]), "ratio": ratios["PyTorch"], "rate": rate,
+           "peak": peak}
+    if "ONNX Runtime" in peers:
+        row.update(onnxruntime=statistics.median(theirs["ONNX Runtime"]), ratio_to_the_faster=ratios[fastest_peer])
+    return row
+
+
+def must_agree(what, result, expected):
+    """Both took the same arithmetic in another order. A value is a sum over some thousand terms and passes tens of sub-layers, each of
+    which adds round-off of about 1e-6 of the largest value; a wrong network is off by that value itself."""
+    largest = float(expected.abs().max())
+    difference = float((result - expected).abs().max())
+    if not difference < 1e-4 * largest:
+        sys.exit(f"{what} differs from PyTorch by {difference:.2g} of {largest:.2g}")
+    return difference / largest
+
+
+def compare_wide(shape, net_of, size, options):
+    """Ours, PyTorch and ONNX Runtime (if there is a folder of it), in turns, in float: medians and our ratio to the faster peer."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([options.binary, "--write", shape, folder], check=True)
+        march = wide_networks.March(folder)
+        net, u = net_of(march, size).eval(), march.state("first")
+        modes = {"plain": net}
+        with torch.inference_mode():
+            expected = net(u)
+        with torch.no_grad():
+            modes["frozen"] = torch.jit.freeze(torch.jit.trace(net, u))
+        if shape == "bert":
+            modes["fused"] = network(size, torch.float32, norm_first=False)[0].eval()
+        print(f"{shape}: ours and PyTorch differ by {must_agree('our ' + shape, march.state('last'), expected):.1g} of the largest value")
+        peers = {"PyTorch": lambda: fastest(modes, u)}
+        if options.onnxruntime is not None and wide_networks.has_onnxruntime(options.onnxruntime):
+            runtime = wide_networks.OnnxRuntime(options.onnxruntime, net, u, folder)
+            version, _, result = runtime()
+            print(f"ONNX Runtime {version}: differs from PyTorch by {must_agree('ONNX Runtime', result, expected):.1g}")
+            peers["ONNX Runtime"] = lambda: runtime()[1]
+        else:
+            print("ONNX Runtime is left out: it needs node, `npm install onnxruntime-node` in some folder, and --onnxruntime FOLDER")
+        label, benchmark = {"bert": ("BERT", "bert_base"), "decoder": ("SmolLM", "decoder")}[shape]
+        return compare(f"forward pass of {label}'s shape, float", options.binary, f"{benchmark}/float", "float", peers, options.rounds,
+                       seconds=4)  # a few marches behind one that is not counted
+
+
+def fastest(modes, u):
+    with torch.inference_mode():
+        return min(median_time(lambda: net(u), 3) for net in modes.values())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=("forward", "training", "depth", "line", "bert"))
+    parser.add_argument("--only", choices=("forward", "training", "depth", "line", "bert", "decoder"))
     parser.add_argument("--json", metavar="FILE", help="write the rows, for docs/numbers.py")
+    parser.add_argument("--onnxruntime", metavar="FOLDER", help="a folder with node_modules/onnxruntime-node, for bert and decoder")
     options = parser.parse_args()
     rows = []
     torch.set_num_threads(1)
     libraries = ours(options.binary, "right_hand_side/float")[2]
     print(f"PyTorch {torch.__version__}; {libraries}; one thread each")
-    print(f"{'':56} {'ours [ms]':>10} {'PyTorch [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
+    print(f"{'':56} {'ours [ms]':>10} {'theirs [ms]':>13} {'ratio':>6} {'ours [GFLOP/s]':>15} {'peak':>6} {'share':>6}")
     kinds = (("float", torch.float32), ("double", torch.float64))
     if options.only in (None, "forward"):
         for name, dtype in kinds:
@@ -221,10 +287,12 @@ def main():
                 rows.append(compare(f"training step, {name}, {kind}", options.binary, f"training_step/{name}_{kind}", peak,
                                     lambda: training_time(size, dtype), options.rounds))
     if options.only in (None, "bert"):
-        for name, dtype in kinds:
-            net, x = network(BASE, dtype, norm_first=False)
-            rows.append(compare(f"forward pass of BERT's shape, {name}", options.binary, f"bert_base/{name}", name,
-                                lambda: forward_time(net, x), options.rounds))
+        rows.append(compare_wide("bert", wide_networks.Bert, wide_networks.BERT, options))
+        net, x = network(wide_networks.BERT, torch.float64, norm_first=False)
+        rows.append(compare("forward pass of BERT's shape, double", options.binary, "bert_base/double", "double", lambda: forward_time(net, x),
+                            options.rounds))
+    if options.only in (None, "decoder"):
+        rows.append(compare_wide("decoder", wide_networks.Decoder, wide_networks.DECODER, options))
     if options.only in (None, "line"):
         for kind, dtype in kinds:
             rows.append(compare(f"attention over 4096 tokens, {kind}", options.binary, f"long_line/{kind}", kind, lambda: line_time(dtype), options.rounds))
@@ -240,7 +308,8 @@ def main():
             processor = next(line.split(":")[1].strip() for line in stream if line.startswith("model name"))
         with open(options.json, "w", encoding="utf-8") as stream:
             machine = f"One thread of {processor}; {libraries}; PyTorch {torch.__version__}"
-            json.dump({"machine": machine, "revision": revision, "networks": {"small": SMALL, "large": LARGE, "BERT's shape": BASE}, "rows": rows}, stream, indent=1)
+            networks = {"small": SMALL, "large": LARGE, "BERT's shape": wide_networks.BERT, "SmolLM's shape": wide_networks.DECODER}
+            json.dump({"machine": machine, "revision": revision, "networks": networks, "rows": rows}, stream, indent=1)
             stream.write("\n")
 
 

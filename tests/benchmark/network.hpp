@@ -17,11 +17,15 @@ namespace fluxformer::bench {
 struct Size {
   int layers = 6, columns = 7, rows = 7, batch = 32, width = 64, heads = 4, ffn = 256;
   int ranks_depth = 0, ranks_token = 0;
+  int groups = 0;  ///< of keys and values; 0: one for each head
+  bool gated = false, causal = false;
 
-  /// Flops of one right-hand side: projections, network, logits and mixing.
+  /// Flops of one right-hand side: projections, network, logits and mixing of the pairs that are seen.
   double flops() const {
-    const double n = columns * rows, d = width;
-    return layers * (2 * batch * n * (4 * d * d + 2 * d * ffn) + 4 * batch * n * n * d);
+    const double n = columns * rows, d = width, keys = groups > 0 ? d * groups / heads : d;
+    const double pairs = causal ? n * (n + 1) / 2 : n * n;
+    return layers *
+           (2 * batch * n * (2 * d * (d + keys) + (gated ? 3 : 2) * d * ffn) + 4 * batch * pairs * d);
   }
 };
 
@@ -31,6 +35,9 @@ inline ModelSpec model_spec(const Size& size) {
   model.width = size.width;
   model.ffn = size.ffn;
   model.attention.heads = size.heads;
+  model.attention.groups = size.groups;
+  model.gated = size.gated;
+  model.causal = size.causal;
   return model;
 }
 

@@ -1,16 +1,20 @@
 // One right-hand side of equation (1) over all layers, with the machine's peak for comparison: matrix
 // products of the same shapes and a large one. Batch 32, 49 tokens, width 64, 4 heads, 6 layers, ffn 256. A
-// march through a model of BERT-base's shape: 8 samples of 128 tokens, width 768, 12 heads, 12 layers, ffn
-// 3072, post-norm. compare_with_pytorch.py compares both with PyTorch.
+// march through models of the shapes of BERT-base and SmolLM-135M (wide_march.hpp). compare_with_pytorch.py
+// compares them with PyTorch.
+//
+//   fluxformer_benchmark --write bert|decoder FOLDER    writes such a march in float and its weights
 
 #include <benchmark/benchmark.h>
 
 #include <Eigen/Core>
 
+#include <string_view>
+
 #include "base/session.hpp"
-#include "model/depth_march.hpp"
 #include "operators/kernels/blas.hpp"
 #include "tests/benchmark/network.hpp"
+#include "tests/benchmark/wide_march.hpp"
 
 namespace {
 
@@ -27,29 +31,31 @@ BENCHMARK_CAPTURE(right_hand_side, double, Precision::float64)->Unit(benchmark::
 BENCHMARK_CAPTURE(right_hand_side, float, Precision::float32)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(right_hand_side, mixed, Precision::mixed)->Unit(benchmark::kMillisecond);
 
-/// All layers of BERT-base, one after the other, on one slab.
-template <Precision precision>
-void march(benchmark::State& state) {
-  const bench::Size size{
-      .layers = 12, .columns = 128, .rows = 1, .batch = 8, .width = 768, .heads = 12, .ffn = 3072};
-  auto spec = bench::model_spec(size);
-  spec.norm = Norm::post;
-  spec.norm_eps = 1e-12;
-  spec.attention.layer_norm = false;
-  Parameters parameters(spec);
-  initialise_standard(parameters, 1, 0, 1, 1);
-  const auto line = TokenLine::even(MPI_COMM_SELF, size.columns, size.rows, 1, 1);
-  const SlabContext context{&line, size.batch, size.width, {}};
-  const auto model = make_depth_model(parameters, context, precision);
-  Backpropagation layers(*model, {size.layers, size.layers}, 1);
-  std::vector<double> u(context.size());
-  for (std::size_t j = 0; j < u.size(); ++j) u[j] = std::sin(static_cast<double>(j));
-  for (auto _ : state) layers.forward(u.data(), Keep::nothing, {});
+enum class Shape { bert, decoder };
+
+std::unique_ptr<bench::WideMarch> make_march(Shape shape, Precision precision) {
+  return shape == Shape::bert
+             ? std::make_unique<bench::WideMarch>(bench::bert_size(), bench::bert_spec(), precision)
+             : std::make_unique<bench::WideMarch>(bench::decoder_size(), bench::decoder_spec(), precision);
+}
+
+void march(benchmark::State& state, Shape shape, Precision precision) {
+  const auto layers = make_march(shape, precision);
+  for (auto _ : state) layers->run();
+  const auto size = shape == Shape::bert ? bench::bert_size() : bench::decoder_size();
   state.counters["GFLOP/s"] =
       benchmark::Counter(size.flops() * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(march<Precision::float64>)->Name("bert_base/double")->Unit(benchmark::kMillisecond);
-BENCHMARK(march<Precision::float32>)->Name("bert_base/float")->Unit(benchmark::kMillisecond);
+void bert_base(benchmark::State& state, Precision precision) {
+  march(state, Shape::bert, precision);
+}
+void decoder(benchmark::State& state, Precision precision) {
+  march(state, Shape::decoder, precision);
+}
+BENCHMARK_CAPTURE(bert_base, double, Precision::float64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(bert_base, float, Precision::float32)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(decoder, double, Precision::float64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(decoder, float, Precision::float32)->Unit(benchmark::kMillisecond);
 
 /// c(m x n) = a(m x k) b(n x k)^T, row-major: what a linear layer does.
 template <class T>
@@ -80,6 +86,11 @@ BENCHMARK(product<float>)->Apply(shapes);
 
 int main(int argc, char** argv) {
   Session session(argc, argv);
+  if (argc == 4 && std::string_view(argv[1]) == "--write") {
+    const auto shape = std::string_view(argv[2]) == "bert" ? Shape::bert : Shape::decoder;
+    make_march(shape, Precision::float32)->write(argv[3]);
+    return 0;
+  }
   benchmark::AddCustomContext("blas", blas_description());
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
