@@ -44,6 +44,8 @@ from fluxformer.solver.program import value_text  # noqa: E402
 from fluxformer.solver.progress import Display  # noqa: E402
 from fluxformer.solver.sweeps import _name  # noqa: E402
 
+os.environ.pop("OPENBLAS_CORETYPE", None)  # the program warns about it; what it prints is compared
+
 
 class PythonTest(ProgramTest):
     """The tests run in the folder of the decks, with the program under test and no job around them."""
