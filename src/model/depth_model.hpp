@@ -34,6 +34,7 @@ constexpr bool is_mixed(Precision precision) {
 /// The coefficients of equation (1): the ranges of kappa and nu over the knots of this rank and their channels,
 /// and alpha and rho, which are the same everywhere.
 struct EquationCoefficients {
+  /// The least and the largest value.
   struct Range {
     double least = 0, largest = 0;
   };

@@ -20,6 +20,7 @@ namespace fluxformer::clusters {
 /// Whether tokens are centred: the index of the axis `centring`.
 inline constexpr Index centrings = 2;  // 0: as they are, 1: centred
 
+/// How tokens are measured.
 struct TokenClusterSettings {
   std::vector<double> betas = {};   ///< of the soft numbers
   std::vector<double> deltas = {};  ///< angles up to which two tokens belong together, in radians, below pi
@@ -45,12 +46,13 @@ struct TokenClusters {
   std::vector<double> escape, escape_error;
 };
 
-/// The number of connected components of unit vectors, from their products [n][n], and the share of them in components of a diameter up to
-/// 3 delta. Angles are compared as 2 asin(|x - y| / 2). Not collective.
+/// Connected components of unit vectors, and the share of the vectors in components of a diameter up to 3 delta.
 struct Components {
   Index number = 0;
   double compact_share = 0;
 };
+/// The components of vectors at most `delta` apart (an angle below pi), from their products [n][n]; angles as 2 asin(|x - y| / 2), to some
+/// 3e-8. Not collective.
 Components components_of(const std::vector<double>& products, double delta);
 
 /// Measures the states of a model at all rows of the probe. Cost: two forward passes; for each sample and depth products of all pairs of
