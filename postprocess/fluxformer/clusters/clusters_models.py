@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluxformer.report.data import Comparison, Study
+from fluxformer.report.data import Comparison, Study, mean_and_spread
 from fluxformer.report.sections import Section
 from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
 from fluxformer.style import SOFT
@@ -70,12 +70,6 @@ def draw(study: Study) -> list[Drawing]:
     return [] if comparison is None else [_by_depth(comparison), _hypotheses(comparison)]
 
 
-def _mean(values: np.ndarray) -> str:
-    """Mean and standard deviation over seeds."""
-    spread = f" ± {values.std(ddof=1):.3g}" if len(values) > 1 else ""
-    return f"{values.mean():.4g}{spread}".replace("-", "−")
-
-
 def table(comparison: Comparison) -> list[tuple[str, ...]]:
     """Rows of text, the first of them headings: for each model N_2 of centred tokens first and last with nulls, escape, and in how many
     cells it falls."""
@@ -85,8 +79,8 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
         number, normal, fresh = (comparison.numbers(model, name)[:, :, CENTRED, at] for name in ("number_2", "number_2_normal", "number_2_untrained"))
         escape, escape_fresh = (comparison.numbers(model, name)[:, CENTRED, at] for name in ("escape", "escape_untrained"))
         falls = (np.diff(number, axis=1) < 0).sum(axis=1)
-        rows.append((style_of(model).label, _mean(number[:, 0]), _mean(number[:, -1]), _mean(normal[:, -1]), _mean(fresh[:, -1]), _mean(escape),
-                     _mean(escape_fresh), f"{falls.mean():.3g} of {number.shape[1] - 1}"))
+        rows.append((style_of(model).label, *map(mean_and_spread, (number[:, 0], number[:, -1], normal[:, -1], fresh[:, -1], escape, escape_fresh)),
+                     f"{falls.mean():.3g} of {number.shape[1] - 1}"))
     return rows
 
 

@@ -27,10 +27,9 @@ RowMatrix directions(const RowMatrix& u, double zero) {
 
 /// Mean and covariance of all tokens of a depth.
 struct Moments {
-  double count = 0;
   Eigen::RowVectorXd mean;
-  Eigen::MatrixXd
-      root;  ///< of the covariance, symmetric and so continuous in it; empty if it is not asked for
+  /// The root of the covariance, symmetric and so continuous in it; empty if it is not asked for.
+  Eigen::MatrixXd root;
 };
 
 /// log N_2 of unit vectors with these products, for each beta; NaN for none.
@@ -76,7 +75,7 @@ class Meter {
         const std::vector<Moments>& moments)
       : columns_(settings, probe.depths()),
         table(samples.size(), columns_.count()),
-        sums(probe.depths() * centrings * (probe.spec().width + 4) + 1),
+        sums(probe.depths() * centrings * (probe.spec().width + 4)),
         settings_(settings),
         moments_(moments),
         depths_(probe.depths()),
@@ -101,9 +100,6 @@ class Meter {
   }
 
   /// Sums of a depth: of the directions, their squares by samples, numbers of tokens, their squares, and those left out.
-  double* sums_of(Index depth, Index centring) {
-    return sums.local() + (depth * centrings + centring) * (width_ + 4);
-  }
   const double* total_of(Index depth, Index centring) const {
     return sums.total().data() + (depth * centrings + centring) * (width_ + 4);
   }
@@ -114,15 +110,15 @@ class Meter {
     return centring == 0 ? 0 : 1e-13 * moments_[depth].mean.norm();
   }
   void put_components(const RowMatrix& products, double* number, double* compact) const {
-    const std::vector<double> all(products.data(), products.data() + products.size());
     for (std::size_t k = 0; k < settings_.deltas.size(); ++k) {
-      const auto found = components_of(all, settings_.deltas[k]);
+      const auto found =
+          components_of({products.data(), products.data() + products.size()}, settings_.deltas[k]);
       number[k] = static_cast<double>(found.number);
       compact[k] = found.compact_share;
     }
   }
   void add_sums(Index depth, Index centring, const RowMatrix& x, double left_out) {
-    double* const s = sums_of(depth, centring);
+    double* const s = sums.local() + (depth * centrings + centring) * (width_ + 4);
     const Eigen::RowVectorXd sum = x.colwise().sum();
     const auto n = static_cast<double>(x.rows());
     for (Index c = 0; c < width_; ++c) s[c] += sum[c];
@@ -188,7 +184,7 @@ std::vector<Moments> moments_of(const SampleSet& samples, ModelProbe& probe, boo
   std::vector<Moments> found;
   for (Index depth = 0; depth < probe.depths(); ++depth) {
     const double* const s = sums.total().data() + depth * size;
-    Moments one{.count = s[0], .mean = Eigen::Map<const Eigen::RowVectorXd>(s + 1, d) / s[0], .root = {}};
+    Moments one{.mean = Eigen::Map<const Eigen::RowVectorXd>(s + 1, d) / s[0], .root = {}};
     if (roots) {
       const Eigen::MatrixXd covariance =
           Eigen::Map<const RowMatrix>(s + 1 + d, d, d) / s[0] - one.mean.transpose() * one.mean;
@@ -273,7 +269,7 @@ void append_cosines(const double* s, Index width, TokenClusters& to) {
 
 }  // namespace
 
-Components components_of(const std::vector<double>& products, double delta) {
+Components components_of(std::span<const double> products, double delta) {
   const auto n = static_cast<Index>(std::llround(std::sqrt(static_cast<double>(products.size()))));
   // |x - y|^2 = 2 - 2 <x, y> <= 4 sin^2(angle / 2)
   const auto within = [&](Index i, Index j, double angle) {

@@ -9,6 +9,7 @@
 // token whose vector is 0, or 1e-13 of the mean that was taken away.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "analysis/model_probe.hpp"
@@ -53,7 +54,7 @@ struct Components {
 };
 /// The components of vectors at most `delta` apart (an angle below pi), from their products [n][n]; angles as 2 asin(|x - y| / 2), to some
 /// 3e-8. Not collective.
-Components components_of(const std::vector<double>& products, double delta);
+Components components_of(std::span<const double> products, double delta);
 
 /// Measures the states of a model at all rows of the probe. Cost: two forward passes; for each sample and depth products of all pairs of
 /// tokens and an exponential for each pair and beta; with nulls d^2 for each token, and d^3 for each depth. Collective over the ranks of the
