@@ -360,12 +360,14 @@ ModelSpec read_spec(const io::ArchiveReader& archive) {
     return archive.has(array) && archive.shape(array) != std::vector<Index>{1};
   };
   spec.kappa_per_channel = per_channel(names::in(model_file::layer(1), model_file::kappa));
-  // In one layer (or knot) is in all: a missing one is told like any array.
-  for (int l = 1; l <= spec.knots; ++l) {
-    const auto nu = names::in(model_file::layer(l), model_file::nu);
-    spec.transport = spec.transport || archive.has(nu);
-    spec.nu_per_channel = spec.nu_per_channel || per_channel(nu);
-  }
+  // In one layer (or knot) is in all: a missing one is told like any array. The layers are those that are there,
+  // not those announced, whose number is checked below.
+  if (archive.has(model_file::layers_group))
+    for (const auto& layer : archive.children(model_file::layers_group)) {
+      const auto nu = names::in(names::in(model_file::layers_group, layer), model_file::nu);
+      spec.transport = spec.transport || archive.has(nu);
+      spec.nu_per_channel = spec.nu_per_channel || per_channel(nu);
+    }
   spec.features = extent(archive, model_file::embedding_W, 1);
   spec.vocabulary = extent(archive, model_file::embedding_words, 0);
   spec.segments = extent(archive, model_file::embedding_segment, 0);

@@ -2,6 +2,7 @@
 """HDF5 files are read by a process that may crash on them before a run reads them; `fluxformer check`; run.trust_files. What the program
 says of itself needs no MPI."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -153,9 +154,12 @@ class Processes(CheckedTest):
         self.assertEqual(self.ended(process).code, -signal.SIGSEGV)
 
     def open_in(self, process):
-        """Names of the files that a process has open."""
-        folder = f"/proc/{process}/fd"
-        return [os.readlink(f"{folder}/{one}") for one in os.listdir(folder)]
+        """Names of the files that a process has open; it may close one between the list and its name."""
+        folder, names = f"/proc/{process}/fd", []
+        for one in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                names.append(os.readlink(f"{folder}/{one}"))
+        return names
 
     def wait_until_gone(self, process):
         deadline = time.monotonic() + TIMEOUT

@@ -224,6 +224,7 @@ class HandMade(HostileTest):
                          ("half a head", with_attributes("model", heads=0.5), "heads of /model is not a whole number"),
                          ("-1 cells", with_attributes("model", cells=-1),
                           "/model@cells = -1"), ("no width", nameless, "no attribute width"),
+                         ("a billion layers", with_attributes("model", layers=10**9, knots=10**9), "no /model/layers/1000000000"),
                          ("a layer too many", lambda file: file.create_group("model/layers/3"), "has 3 members, expected 2"),
                          ("another shape", with_value("model/layers/1/b_Q", np.ones((8, 1))),
                           "/model/layers/1/b_Q is 8 x 1, expected 8"),
