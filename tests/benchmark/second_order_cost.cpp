@@ -44,7 +44,13 @@ struct Network {
   static LayerWeights<P> view(P* begin, Coefficient<P>* rho) {
     P *w_1 = begin + 2 * d, *w_2 = w_1 + d * f + f;
     LayerWeights<P> weights;
-    weights.reaction = {begin, begin + d, w_1, w_1 + d * f, w_2, w_2 + d * f, rho};
+    weights.reaction = {.gain = begin,
+                        .bias = begin + d,
+                        .w_1 = w_1,
+                        .b_1 = w_1 + d * f,
+                        .w_2 = w_2,
+                        .b_2 = w_2 + d * f,
+                        .rho = rho};
     return weights;
   }
 };

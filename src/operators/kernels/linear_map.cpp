@@ -35,7 +35,7 @@ void LinearMap<T>::apply(Index rows, Stored stored, const T* x, Index x_stride, 
       forward_is_set_ = true;
       return product(rows, stored, x, x_stride, InsertMode::insert, y, out_);
     }
-  // y = x W^T: a kernel wants W^T as it stands in memory, the BLAS transposes W by itself.
+  // y = x W^T: a kernel wants W^T as it stands in memory; larger products turn W by themselves.
   const bool by_kernel = has_kernel<T>(in_, out_);
   if (by_kernel && !forward_is_set_) {
     transposed_.resize(in_ * out_);

@@ -6,8 +6,9 @@
 //
 // All matrices are row-major, rows `stride` numbers apart. Where the library of small products (libxsmm) is
 // built in, a shape has a kernel made for it at run time, as long as b is stored as it is and stays in the
-// second-level cache (`has_kernel`); else the BLAS computes it. Results do not depend on the alignment of
-// memory.
+// second-level cache (`has_kernel`). Products with a larger b go through such kernels, too, panel
+// by panel of b: each is copied to where it stays in the cache. Everything else the BLAS computes. Results do
+// not depend on the alignment of memory.
 //
 // In mixed precision the numbers of float matrices are rounded to bfloat16 first: 8 significant bits instead
 // of 24, the same range. Products of two such numbers are exact in float, and sums are taken in float.
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/index.hpp"
+#include "operators/kernels/scratch.hpp"
 
 namespace fluxformer {
 
@@ -53,15 +55,20 @@ class Product {
     if (!(shape == shape_)) prepare(shape);
     if (kernel_ != nullptr)
       kernel_(b, a, c);
+    else if (by_panels_)
+      by_panels(a, b, c);
     else
       by_blas(a, b, c);
   }
 
  private:
   void prepare(const ProductShape& shape);
+  void by_panels(const T* a, const T* b, T* c);
   void by_blas(const T* a, const T* b, T* c) const;
 
   ProductShape shape_;
+  bool by_panels_ = false;
+  Scratch<T> panel_;
   void (*kernel_)(const T*, const T*, T*) = nullptr;  // column-major, as libxsmm makes it; null: none
 };
 

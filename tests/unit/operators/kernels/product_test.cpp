@@ -92,12 +92,46 @@ TYPED_TEST(Products, of_factors_beyond_the_cache_are_the_plain_sums) {
   const int depth = 300, columns = 520;
   ASSERT_FALSE(has_kernel<TypeParam>(depth, columns));
   for (const int rows : {1, 3}) check<TypeParam>(rows, columns, depth, 1);
+  // Several panels in depth and columns, the last ones smaller than the others.
+  check<TypeParam>(3, 71, 2053, 3);
+}
+
+// The sums of a row, which are right for a few rows, do not depend on how many there are and where it stands.
+TYPED_TEST(Products, of_factors_beyond_the_cache_have_rows_that_do_not_depend_on_each_other) {
+  using T = TypeParam;
+  if (!has_kernel<T>(1, 1)) GTEST_SKIP() << "without libxsmm the BLAS decides";
+  constexpr Index depth = 1100, columns = 130, all = 300;
+  ASSERT_FALSE(has_kernel<T>(depth, columns));
+  for (const Stored a_stored : {Stored::plain, Stored::transposed})
+    for (const Stored b_stored : {Stored::plain, Stored::transposed}) {
+      const bool a_turned = a_stored == Stored::transposed, b_turned = b_stored == Stored::transposed;
+      Rows<T> a(a_turned ? depth : all, a_turned ? all : depth, 0, 0.1),
+          b(b_turned ? columns : depth, b_turned ? depth : columns, 0, 0.2), whole(all, columns, 0, 0.3),
+          part = whole;
+      const auto multiply = [&](Index first, Index rows, Rows<T>& to) {
+        Product<T>()({.rows = rows,
+                      .columns = columns,
+                      .depth = depth,
+                      .a_stride = a.stride,
+                      .b_stride = b.stride,
+                      .c_stride = columns,
+                      .a = a_stored,
+                      .b = b_stored},
+                     a.data.data() + first * (a_turned ? 1 : depth), b.data.data(),
+                     to.data.data() + first * columns);
+      };
+      multiply(0, all, whole);
+      multiply(0, 2, part);
+      multiply(2, 131, part);
+      multiply(133, all - 133, part);
+      ASSERT_EQ(part.data, whole.data);
+    }
 }
 
 // Restarts and repeated runs allocate elsewhere.
 TYPED_TEST(Products, do_not_depend_on_alignment) {
   using T = TypeParam;
-  for (const int size : {2, 5, 13, 49}) {
+  for (const int size : {2, 5, 13, 49, 390}) {
     const auto n = static_cast<std::size_t>(size * size);
     std::vector<T> first;
     for (std::size_t offset = 0; offset < 16; ++offset) {
