@@ -20,8 +20,9 @@ std::vector<ExperimentEntry>& registry() {
       paths_prune_experiment(),      pruning_experiment(),
       refinement_experiment(),       removal_experiment(),
       generate_experiment(),         clusters_growth_experiment(),
-      clusters_circle_experiment(),  clusters_context_experiment(),
-      clusters_models_experiment(),  scaling_experiment(),
+      clusters_circle_experiment(),  clusters_sphere_experiment(),
+      clusters_context_experiment(), clusters_models_experiment(),
+      scaling_experiment(),
   };
   return all;
 }

@@ -17,9 +17,21 @@ struct Flow::Impl {
   VecHandle u;
   TSHandle ts;
   long evaluations = 0;
+  const GoOn* go_on = nullptr;  // of `advance`, which borrows it
+
+  std::span<const double> values(const double* array) const {
+    return {array, static_cast<std::size_t>(size)};
+  }
+  void after_step();
 };
 
-Flow::Flow(MPI_Comm comm, const std::vector<double>& u, Rate rate, double tolerance, double step)
+void Flow::Impl::after_step() {
+  if (!*go_on) return;
+  const ReadArray at(u);
+  if (!(*go_on)(values(at.values))) check(TSSetConvergedReason(ts, TS_CONVERGED_USER));
+}
+
+Flow::Flow(MPI_Comm comm, const std::vector<double>& u, Rate rate, double tolerance, Clock at)
     : impl_(std::make_unique<Impl>()) {
   auto& me = *impl_;
   me.rate = std::move(rate);
@@ -34,7 +46,8 @@ Flow::Flow(MPI_Comm comm, const std::vector<double>& u, Rate rate, double tolera
   check(TSSetType(me.ts, TSRK));
   check(TSRKSetType(me.ts, TSRK5DP));
   check(TSSetTolerances(me.ts, tolerance, nullptr, tolerance, nullptr));
-  check(TSSetTimeStep(me.ts, step));
+  check(TSSetTime(me.ts, at.time));
+  check(TSSetTimeStep(me.ts, at.step));
   check(TSSetMaxSteps(me.ts, std::numeric_limits<PetscInt>::max()));
   check(TSSetExactFinalTime(me.ts, TS_EXACTFINALTIME_MATCHSTEP));
   check(TSSetErrorIfStepFails(me.ts, PETSC_FALSE));
@@ -45,31 +58,57 @@ Flow::Flow(MPI_Comm comm, const std::vector<double>& u, Rate rate, double tolera
           auto& own = *static_cast<Impl*>(context);
           const ReadArray from(x);
           const WriteArray to(f);
-          own.rate({from.values, static_cast<std::size_t>(own.size)},
-                   {to.values, static_cast<std::size_t>(own.size)});
+          own.rate(own.values(from.values), {to.values, static_cast<std::size_t>(own.size)});
           ++own.evaluations;
         });
       },
       &me));
+  check(TSSetApplicationContext(me.ts, &me));
+  check(TSSetPostStep(me.ts, [](TS stepper) {
+    return guarded([&] {
+      void* context = nullptr;
+      check(TSGetApplicationContext(stepper, &context));
+      static_cast<Impl*>(context)->after_step();
+    });
+  }));
   check(TSSetSolution(me.ts, me.u));
 }
 
 Flow::~Flow() = default;
 
-void Flow::advance(double time) {
+void Flow::limit_steps(double longest) {
+  TSAdapt adapt = nullptr;
+  check(TSGetAdapt(impl_->ts, &adapt));
+  check(TSAdaptSetStepLimits(adapt, PETSC_DEFAULT, longest));
+  if (clock().step > longest) check(TSSetTimeStep(impl_->ts, longest));
+}
+
+bool Flow::advance(double time, const GoOn& go_on) {
   auto& me = *impl_;
+  if (clock().time >= time) return true;
+  me.go_on = &go_on;
+  check(TSRestartStep(
+      me.ts));  // no use of the last stage of earlier steps, which a restarted flow does not have
   check(TSSetMaxTime(me.ts, time));
   check(TSSetConvergedReason(me.ts, TS_CONVERGED_ITERATING));
   check(TSSolve(me.ts, nullptr));
   TSConvergedReason reason = TS_CONVERGED_ITERATING;
   check(TSGetConvergedReason(me.ts, &reason));
   if (reason < 0) {
-    double reached = 0;
-    check(TSGetTime(me.ts, &reached));
     std::ostringstream text;
-    text << "t = " << reached << ": no step is small enough for the tolerance";
+    text << "t = " << clock().time << ": no step is small enough for the tolerance";
     throw NumericalFailure(text.str());
   }
+  const bool stopped = reason == TS_CONVERGED_USER;
+  if (!stopped || clock().time >= time) check(TSSetTime(me.ts, time));  // not a rounding beside it
+  return !stopped;
+}
+
+Flow::Clock Flow::clock() const {
+  Clock now;
+  check(TSGetTime(impl_->ts, &now.time));
+  check(TSGetTimeStep(impl_->ts, &now.step));
+  return now;
 }
 
 std::vector<double> Flow::state() const {

@@ -12,6 +12,7 @@ from fluxformer.view.variables import chosen
 
 FIRST = {"clusters_growth": ("rate", "rate_theory", "layer_growth", "fastest_degree"),
          "clusters_circle": ("density", "number_2", "number", "moment", "energy", "compact_share"),
+         "clusters_sphere": ("number_2", "number", "components_low", "components_high", "degree_power", "energy"),
          "clusters_context": ("bare_layer_cosine", "layer_cosine", "gathering_time", "acting_keys"),
          "clusters_models": ("number_2", "number_2_normal", "cosine_within", "cosine_between", "value_mismatch", "antisymmetry")}
 DRAWN = {"rate": ("degree", ""), "rate_theory": ("degree", ""), "layer_growth": ("degree", ""), "density": ("time", "angle"), "moment": ("time", ""),

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/math/tools/roots.hpp>
 #include <cmath>
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "analysis/clusters/growth_rates.hpp"
 #include "base/error.hpp"
@@ -17,6 +20,7 @@ namespace {
 
 constexpr int block = 64;  // tokens at a time: their powers stay in the cache
 constexpr double negligible = 1e-18;
+constexpr double full_circle = 2 * std::numbers::pi;
 
 /// Powers e^{i k theta} of a block of tokens, one k after another.
 struct Powers {
@@ -43,26 +47,54 @@ void for_each_block(std::span<const double> angles, F&& f) {
     f(first, angles.subspan(first, std::min<std::size_t>(block, angles.size() - first)));
 }
 
+/// Tokens of consecutive angles.
+struct Stretch {
+  double first, last, weight, cosine, sine;
+  void append(const Stretch& next) {
+    last = next.last;
+    weight += next.weight;
+    cosine += next.cosine;
+    sine += next.sine;
+  }
+};
+
 }  // namespace
 
-CircleAttention::CircleAttention(Index tokens, double beta, double value, MPI_Comm comm)
-    : tokens_(tokens), beta_(beta), value_(value), comm_(comm) {
+CircleKernel::CircleKernel(double inverse_temperature) : beta(inverse_temperature) {
   do {
-    const int k = static_cast<int>(of_kernel_.size());
-    of_kernel_.push_back(kernel_eigenvalue(2, beta, k));
-    over_beta_.push_back(k == 0 ? 0 : k * kernel_eigenvalue_over_beta(2, beta, k));
-  } while (of_kernel_.back() >= negligible * of_kernel_.front() || of_kernel_.size() < 2);
+    const int k = static_cast<int>(value.size());
+    value.push_back(kernel_eigenvalue(2, beta, k));
+    slope.push_back(k == 0 ? 0 : k * kernel_eigenvalue_over_beta(2, beta, k));
+  } while (value.back() >= negligible * value.front() || value.size() < 2);
+}
+
+CircleAttention::CircleAttention(std::vector<double> weights, double beta, double value, MPI_Comm comm)
+    : weights_(std::move(weights)), value_(value), comm_(comm), kernel_(beta) {
+  const auto rank = static_cast<std::size_t>(mpi::rank(comm));
+  std::vector<double> held(mpi::size(comm) + 1, 0.0);  // tokens of each rank; the weight of all
+  held[rank] = static_cast<double>(weights_.size());
+  held.back() = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  sum_over_ranks(held, comm);
+  weight_ = held.back();
+  held.pop_back();
+  for (std::size_t other = 0; other < held.size(); ++other) {
+    if (other < rank) before_ += static_cast<Index>(held[other]);
+    tokens_ += static_cast<Index>(held[other]);
+  }
 }
 
 std::vector<std::complex<double>> CircleAttention::sums_of_powers(std::span<const double> angles,
                                                                   int count) const {
   std::vector<double> sums(2 * count, 0.0);
-  for_each_block(angles, [&](std::size_t, std::span<const double> some) {
+  for_each_block(angles, [&](std::size_t first, std::span<const double> some) {
     Powers powers(some);
     const int held = static_cast<int>(some.size());
     for (int k = 0; k < count; ++k) {
       double re = 0, im = 0;
-      for (int j = 0; j < held; ++j) re += powers.re[j], im += powers.im[j];
+      for (int j = 0; j < held; ++j) {
+        re += weights_[first + j] * powers.re[j];
+        im += weights_[first + j] * powers.im[j];
+      }
       sums[2 * k] += re;
       sums[2 * k + 1] += im;
       powers.next();
@@ -74,13 +106,14 @@ std::vector<std::complex<double>> CircleAttention::sums_of_powers(std::span<cons
   return all;
 }
 
-void CircleAttention::densities(std::span<const double> angles, std::span<const std::complex<double>> sums,
-                                std::span<double> z, std::span<double> slope) const {
+void CircleAttention::by_moments(std::span<const double> angles, std::span<double> z,
+                                 std::span<double> slope) const {
+  const auto sums = sums_of_powers(angles, kernel_.order());
   for_each_block(angles, [&](std::size_t first, std::span<const double> some) {
     Powers powers(some);
     std::array<double, block> value{}, rise{};
-    for (int k = 1; k <= order(); ++k) {
-      const double c = 2 * of_kernel_[k], d = 2 * over_beta_[k], re = sums[k - 1].real(),
+    for (int k = 1; k <= kernel_.order(); ++k) {
+      const double c = 2 * kernel_.value[k], d = 2 * kernel_.slope[k], re = sums[k - 1].real(),
                    im = sums[k - 1].imag();
       for (int j = 0; j < block; ++j) {
         value[j] += c * (re * powers.re[j] + im * powers.im[j]);
@@ -89,91 +122,122 @@ void CircleAttention::densities(std::span<const double> angles, std::span<const 
       powers.next();
     }
     for (std::size_t j = 0; j < some.size(); ++j) {
-      z[first + j] = of_kernel_[0] * static_cast<double>(tokens_) + value[j];
+      z[first + j] = kernel_.value[0] * weight_ + value[j];
       slope[first + j] = rise[j];
     }
   });
 }
 
+void CircleAttention::by_pairs(std::span<const double> angles, std::span<double> z,
+                               std::span<double> slope) const {
+  std::vector<double> all(2 * tokens_, 0.0);  // angles and weights of all ranks
+  std::ranges::copy(angles, all.begin() + before_);
+  std::ranges::copy(weights_, all.begin() + tokens_ + before_);
+  sum_over_ranks(all, comm_);
+  for (std::size_t i = 0; i < angles.size(); ++i) {
+    z[i] = slope[i] = 0;
+    for (Index j = 0; j < tokens_; ++j) {
+      const double distance = all[j] - angles[i], half = std::sin(distance / 2);
+      const double pull = all[tokens_ + j] * std::exp(-2 * kernel_.beta * half * half);
+      z[i] += pull;
+      slope[i] += pull * std::sin(distance);
+    }
+  }
+}
+
+void CircleAttention::densities(std::span<const double> angles, std::span<double> z,
+                                std::span<double> slope) const {
+  if (tokens_ < kernel_.order())
+    by_pairs(angles, z, slope);
+  else
+    by_moments(angles, z, slope);
+}
+
 void CircleAttention::velocity(std::span<const double> angles, std::span<double> rate) const {
-  const auto sums = sums_of_powers(angles, order());
   std::vector<double> z(angles.size());
-  densities(angles, sums, z, rate);
+  densities(angles, z, rate);
   for (std::size_t j = 0; j < z.size(); ++j) rate[j] *= value_ / z[j];
 }
 
-CircleAttention::Sums CircleAttention::sums(std::span<const double> angles) const {
-  const auto powers = sums_of_powers(angles, order());
-  std::vector<double> z(angles.size()), slope(angles.size());
-  densities(angles, powers, z, slope);
-  const auto n = static_cast<double>(tokens_);
-  std::array<double, 3> all{};  // z, log(z / n), z times the square of slope / z
-  for (std::size_t j = 0; j < z.size(); ++j) {
-    all[0] += z[j];
-    all[1] += std::log(z[j] / n);
-    all[2] += slope[j] * slope[j] / z[j];
-  }
-  sum_over_ranks(all, comm_);
-  return {.number_2 = n * n / all[0],
-          .number_1 = std::exp(-all[1] / n),
-          .energy = all[0] / (2 * beta_ * n * n),
-          .dissipation = value_ * all[2] / (n * n)};
+SoftNumbers CircleAttention::sums(std::span<const double> angles) const {
+  std::vector<double> z(angles.size()), slope(angles.size()), squared_speed(angles.size());
+  densities(angles, z, slope);
+  for (std::size_t j = 0; j < z.size(); ++j) squared_speed[j] = std::pow(value_ * slope[j] / z[j], 2);
+  return soft_numbers({.weights = weights_, .z = z, .squared_speed = squared_speed}, weight_, kernel_.beta,
+                      value_, comm_);
 }
 
 std::vector<std::complex<double>> CircleAttention::moments(std::span<const double> angles, int count) const {
   auto found = sums_of_powers(angles, count);
-  for (auto& one : found) one /= static_cast<double>(tokens_);
+  for (auto& one : found) one /= weight_;
   return found;
 }
 
-CircleClusters clusters_on_circle(std::span<const double> angles, double delta, MPI_Comm comm) {
-  constexpr double turn = 2 * std::numbers::pi;
+CircleClusters clusters_on_circle(std::span<const double> angles, std::span<const double> weights,
+                                  double delta, MPI_Comm comm) {
   if (!(delta > 0 && delta < std::numbers::pi))
     throw std::invalid_argument("clusters: delta must be in (0, pi)");
-  const auto bins = static_cast<std::size_t>(std::ceil(turn / delta));
+  const auto bins = static_cast<std::size_t>(std::ceil(full_circle / delta));
   // The largest of each bin, and of the opposite of the smallest: both are maxima over ranks.
-  std::vector<double> largest(2 * bins, -std::numeric_limits<double>::infinity()), count(bins, 0.0);
-  for (const double angle : angles) {
-    double place = std::fmod(angle, turn);
-    if (place < 0) place += turn;
-    if (place >= turn) place = 0;  // a tiny negative angle
-    const auto bin = std::min(bins - 1, static_cast<std::size_t>(place / turn * static_cast<double>(bins)));
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  std::vector<double> largest(2 * bins, nothing), sums(3 * bins, 0.0);  // of w, w cos, w sin
+  for (std::size_t j = 0; j < angles.size(); ++j) {
+    double place = std::fmod(angles[j], full_circle);
+    if (place < 0) place += full_circle;
+    if (place >= full_circle) place = 0;  // a tiny negative angle
+    const auto bin =
+        std::min(bins - 1, static_cast<std::size_t>(place / full_circle * static_cast<double>(bins)));
     largest[bin] = std::max(largest[bin], place);
     largest[bins + bin] = std::max(largest[bins + bin], -place);
-    ++count[bin];
+    sums[bin] += weights[j];
+    sums[bins + bin] += weights[j] * std::cos(place);
+    sums[2 * bins + bin] += weights[j] * std::sin(place);
   }
   largest_over_ranks(largest, comm);
-  sum_over_ranks(count, comm);
-  struct Stretch {
-    double first, last, mass;
-  };
+  sum_over_ranks(sums, comm);
   std::vector<Stretch> parts;
-  double all = 0;
-  for (std::size_t bin = 0; bin < bins; ++bin) {
-    if (count[bin] == 0) continue;
-    all += count[bin];
-    const double first = -largest[bins + bin], last = largest[bin];
-    if (!parts.empty() && first - parts.back().last <= delta) {
-      parts.back().last = last;
-      parts.back().mass += count[bin];
-    } else {
-      parts.push_back({first, last, count[bin]});
+  for (std::size_t bin = 0; bin < bins; ++bin)
+    if (largest[bin] > nothing) {
+      const Stretch next{-largest[bins + bin], largest[bin], sums[bin], sums[bins + bin],
+                         sums[2 * bins + bin]};
+      if (!parts.empty() && next.first - parts.back().last <= delta)
+        parts.back().append(next);
+      else
+        parts.push_back(next);
     }
-  }
-  if (parts.size() > 1 && parts.front().first + turn - parts.back().last <= delta) {  // across 2 pi
-    parts.front().first = parts.back().first - turn;
-    parts.front().mass += parts.back().mass;
+  if (parts.size() > 1 && parts.front().first + full_circle - parts.back().last <= delta) {  // across 2 pi
+    parts.back().append(parts.front());
+    parts.back().last += full_circle;
+    parts.front() = parts.back();
     parts.pop_back();
   }
-  CircleClusters found{.number = static_cast<long>(parts.size())};
+  CircleClusters found;
   // One component that closes the circle has no end.
-  const bool closed = parts.size() == 1 && parts.front().first + turn - parts.front().last <= delta;
+  const bool closed = parts.size() == 1 && parts.front().first + full_circle - parts.front().last <= delta;
+  double all = 0, compact = 0;
   for (const auto& part : parts) {
-    found.masses.push_back(part.mass / all);
-    if (!closed && part.last - part.first <= 3 * delta) found.compact_share += part.mass / all;
+    const double diameter = closed ? std::numeric_limits<double>::infinity() : part.last - part.first;
+    found.each.push_back({part.weight, std::atan2(part.sine, part.cosine), diameter});
+    found.diameter = std::max(found.diameter, diameter);
+    all += part.weight;
+    if (diameter <= 3 * delta) compact += part.weight;
   }
-  std::ranges::sort(found.masses, std::greater<>());
+  found.compact_share = compact / all;
+  std::ranges::sort(found.each, [](const CircleCluster& one, const CircleCluster& other) {
+    return std::pair(-one.weight, one.angle) < std::pair(-other.weight, other.angle);
+  });
   return found;
+}
+
+double wave_quantile(double share, int waves, double amplitude) {
+  const double even = full_circle * share, most = amplitude / waves;  // |theta - even| <= most
+  std::uintmax_t steps = 100;
+  return boost::math::tools::newton_raphson_iterate(
+      [&](double theta) {
+        return std::pair(theta + most * std::sin(waves * theta) - even,
+                         1 + amplitude * std::cos(waves * theta));
+      },
+      even, even - most, even + most, std::numeric_limits<double>::digits, steps);
 }
 
 }  // namespace fluxformer::clusters

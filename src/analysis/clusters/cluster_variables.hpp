@@ -57,7 +57,8 @@ inline const io::Attribute beta_of_two{
 inline const io::Variable time = io::coordinate("time", "time", "stored times"),
                           mode = io::index("mode", "waves around the circle"),
                           angle = io::coordinate("angle", "", "middle of a bin of angles, in turns"),
-                          place = io::index("place", "clusters at the end, the largest first");
+                          place = io::index("place", "clusters, the largest first"),
+                          count = io::index("count", "numbers of clusters");
 
 inline const io::Variable number{"number",
                                  {"time"},
@@ -65,7 +66,11 @@ inline const io::Variable number{"number",
                                  "clusters: components of tokens at most delta apart, once nearly all tokens "
                                  "are in compact ones; else NaN"},
     components{"components", {"time"}, "", "components of tokens at most delta apart", true},
-    compact_share{"compact_share", {"time"}, "", "share of tokens in components of a diameter up to 3 delta"},
+    compact_share{"compact_share",
+                  {"time"},
+                  "",
+                  "share of tokens in compact components: of a diameter up to 3 delta, on the sphere within "
+                  "3/2 delta of their first leader"},
     number_2{"number_2", {"time"}, "", "N_2 = n^2 / sum_ij k_ij, a number of clusters without threshold"},
     number_1{
         "number_1", {"time"}, "", "N_1 = exp(-mean log(z_i / n)), a number of clusters without threshold"},
@@ -74,27 +79,51 @@ inline const io::Variable number{"number",
     moment{"moment", {"time", "mode"}, "", "|mean e^{i k angle}|"},
     density{"density", {"time", "angle"}, "", "share of the tokens in each bin of angles"},
     mass{"mass",
-         {"place"},
+         {"time", "place"},
          "",
-         "share of the tokens in each of the largest clusters at the end; 0: there is none"},
+         "share of the tokens in each of the largest clusters; 0: there is none"},
+    moving{
+        "moving",
+        {"time"},
+        "",
+        "tokens that move: one for each cluster, with its weight, where clusters.reduce has made points of "
+        "them",
+        true},
     formed{"formed", {}, "time", "first stored time with clusters; NaN: none"},
-    wave_rate{"wave_rate",
-              {},
-              "1/time",
-              "rate of the fastest wave, between the stored times at which |M_k| is from 3 / sqrt(n) to "
-              "0.03; NaN: fewer than two"},
+    merged_after{"merged_after",
+                 {"count"},
+                 "time",
+                 "last stored time with so many clusters or more, if there are fewer later; else NaN"},
+    merged_by{"merged_by", {"count"}, "time", "next stored time with fewer clusters; NaN: none"},
+    ring_lifetime{"ring_lifetime",
+                  {"count"},
+                  "time",
+                  "1 / rate at which so many equal clusters on a ring leave their places, by theory; NaN: of "
+                  "one"},
+    wave_rate{
+        "wave_rate",
+        {},
+        "1/time",
+        "rate of the wave that is followed, between the stored times at which |M_k| is from its noise, 3 "
+        "/ sqrt(n), on a ring from 0, to 0.03; NaN: fewer than two"},
+    unresolved{
+        "unresolved",
+        {},
+        "time",
+        "time at which the last coefficients of the density have grown beyond 1e-8: the end; NaN: none"},
     evaluations{"evaluations", {}, "", "evaluations of all velocities", true},
     evaluation_seconds{"evaluation_seconds", {}, "s", "wall time of one of them"};
 
 inline const io::Attribute temperature{"beta", "inverse temperature of the attention"},
     delta{"delta", "angle up to which tokens belong together"},
     fastest_wave{"fastest_wave", "waves of the displacement that grows fastest, by theory"},
-    wave_rate_theory{"wave_rate_theory", "its rate", "1/time"},
+    followed_wave{"followed_wave", "waves that are followed: the fastest, or those of the ring"},
+    wave_rate_theory{"wave_rate_theory", "rate of the followed waves, by theory", "1/time"},
     formation_theory{"formation_theory",
-                     "log n / (2 rate): the time in which it grows from the noise of n tokens to order one",
-                     "time"},
-    lifetime{"lifetime", "1 / rate at which so many equal clusters on a ring leave their places, by theory",
-             "time"};
+                     "time in which what grows fastest, or is followed, grows to order one by theory: log n "
+                     "/ (2 rate) from the noise of n "
+                     "tokens, log(2 / amplitude) / rate on a ring",
+                     "time"};
 
 // Of tokens that all have the same cosine with each other.
 inline const io::Variable context = io::coordinate("context", "", "number of tokens"),
@@ -129,6 +158,34 @@ inline const io::Variable gathering_time{
 
 inline const io::Attribute until{"until", "cosine up to which times are taken"},
     layer_step{"step", "h of the layer with residual connection", "layers"};
+
+// Of tokens on the sphere in time, beside those on the circle.
+inline const io::Variable power_degree = io::index("power_degree", "degree of harmonics, 1 or 2"),
+                          shown = io::index("shown", "tokens whose places are stored, the first of all");
+
+inline const io::Variable components_low{
+    "components_low",
+    {"time"},
+    "",
+    "components of tokens at most delta apart are at least so many; NaN: "
+    "more leaders than clusters.leaders"},
+    components_high{"components_high",
+                    {"time"},
+                    "",
+                    "components of tokens at most delta apart are at most so many; NaN as above"},
+    degree_power{"degree_power",
+                 {"time", "power_degree"},
+                 "",
+                 "|mean x|^2, and (d |mean x x^T|^2 - 1) / (d - 1): 0 for an even cloud, 1 for equal tokens"},
+    length_error{"length_error",
+                 {"time"},
+                 "",
+                 "largest | |u| - 1 | of the states that were integrated; their directions are the tokens"},
+    position{"position", {"time", "shown", "channel"}, "", "places of the first tokens on the sphere"};
+
+inline const io::Attribute fastest_harmonic{"fastest_harmonic",
+                                            "degree of the displacement that grows fastest, by theory"},
+    harmonic_rate_theory{"harmonic_rate_theory", "its rate", "1/time"};
 
 // Of the tokens of trained models by depth.
 inline const io::Variable centring = io::index(

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer::clusters {
 namespace {
@@ -113,6 +114,15 @@ Tokens design(const std::string& name) {
   throw BadInput("design " + name + ": icosahedron, cell600 or e8");
 }
 
+Tokens random_tokens(Index first, Index count, int dimension, std::uint64_t seed) {
+  const RandomStream random(seed, "tokens on the sphere");
+  Tokens tokens{dimension, std::vector<double>(count * dimension)};
+  // Normal numbers have no preferred direction.
+  for (Index k = 0; k < std::ssize(tokens.x); ++k) tokens.x[k] = random.normal(first * dimension + k);
+  project_to_sphere(tokens.x.data(), count, dimension);
+  return tokens;
+}
+
 std::vector<double> zonal_displacement(const Tokens& tokens, int degree, std::uint64_t seed) {
   const int d = tokens.dimension;
   const RandomStream random(seed, "zonal displacement");
@@ -130,6 +140,20 @@ std::vector<double> zonal_displacement(const Tokens& tokens, int degree, std::ui
     for (int k = 0; k < d; ++k) displacement[i * d + k] = slope * (direction[k] - t * x[k]);
   }
   return displacement;
+}
+
+Tokens moved(Tokens tokens, const std::vector<double>& displacement, double step) {
+  const int d = tokens.dimension;
+  for (Index i = 0; i < tokens.count(); ++i) {
+    const double* const along = displacement.data() + i * d;
+    const double length = std::sqrt(std::inner_product(along, along + d, along, 0.0)), angle = step * length;
+    if (length == 0) continue;
+    for (int k = 0; k < d; ++k) {
+      double& x = tokens.x[i * d + k];
+      x = std::cos(angle) * x + std::sin(angle) / length * along[k];
+    }
+  }
+  return tokens;
 }
 
 }  // namespace fluxformer::clusters

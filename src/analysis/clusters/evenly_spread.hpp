@@ -1,7 +1,7 @@
 #pragma once
 
-// Tokens that are spread evenly over a sphere, as the growth of small displacements needs them: means over them are means over the sphere
-// for all harmonics up to some degree. Not collective.
+// Tokens that are spread evenly over a sphere. Rings and designs are so as the growth of small displacements needs them: means over them are
+// means over the sphere for all harmonics up to some degree. Not collective.
 
 #include <cstdint>
 #include <string>
@@ -28,8 +28,15 @@ inline constexpr const char* designs[] = {"icosahedron", "cell600", "e8"};
 /// d = 8); exact for harmonics of degrees up to 5, 11 and 7. Throws BadInput for another name.
 Tokens design(const std::string& name);
 
+/// Independent tokens, uniform on the sphere S^{d-1}: `count` of them from the token `first` on, keyed by token and channel.
+Tokens random_tokens(Index first, Index count, int dimension, std::uint64_t seed);
+
 /// The displacement by a zonal harmonic, grad P_l(<x, e>) for a random direction e, tangential to the sphere, [token][channel]. P_l is the
 /// Gegenbauer polynomial of the sphere with P_l(1) = 1; on the circle, P_l(cos phi) = cos(l phi). `degree`: from 1.
 std::vector<double> zonal_displacement(const Tokens& tokens, int degree, std::uint64_t seed);
+
+/// Moves each token along the geodesic in the direction of its displacement, tangential, by `step` times its length: cos(a) x + sin(a) v/|v|,
+/// a = step |v|.
+Tokens moved(Tokens tokens, const std::vector<double>& displacement, double step);
 
 }  // namespace fluxformer::clusters

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/clusters/growth_rates.hpp"
+#include "analysis/clusters/joined.hpp"
 #include "analysis/dense_matrices.hpp"
 #include "analysis/state_examples.hpp"
 #include "base/random.hpp"
@@ -276,24 +276,14 @@ Components components_of(std::span<const double> products, double delta) {
     const double half = std::sin(angle / 2);
     return angle >= std::numbers::pi || 2 - 2 * products[i * n + j] <= 4 * half * half;
   };
-  std::vector<Index> root(n);
-  std::iota(root.begin(), root.end(), Index{0});
-  const auto find = [&](Index i) {
-    while (root[i] != i) i = root[i] = root[root[i]];
-    return i;
-  };
-  for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < i; ++j)
-      if (within(i, j, delta)) root[find(i)] = find(j);
-  std::vector<bool> wide(n, false);
-  for (Index i = 0; i < n; ++i)
-    for (Index j = 0; j < i; ++j)
-      if (find(i) == find(j) && !within(i, j, 3 * delta)) wide[find(i)] = true;
+  const auto component = components(n, [&](Index i, Index j) { return within(i, j, delta); });
   Components found;
-  for (Index i = 0; i < n; ++i) {
-    found.number += root[i] == i ? 1 : 0;
-    found.compact_share += wide[find(i)] ? 0 : 1 / static_cast<double>(n);
-  }
+  for (const Index own : component) found.number = std::max(found.number, own + 1);
+  std::vector<bool> wide(found.number, false);
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < i; ++j)
+      if (component[i] == component[j] && !within(i, j, 3 * delta)) wide[component[i]] = true;
+  for (const Index own : component) found.compact_share += wide[own] ? 0 : 1 / static_cast<double>(n);
   return found;
 }
 

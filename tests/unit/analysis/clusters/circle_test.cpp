@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "analysis/clusters/growth_rates.hpp"
@@ -16,6 +17,15 @@ namespace fluxformer::clusters {
 namespace {
 
 constexpr double turn = 2 * std::numbers::pi;
+
+/// One for each token.
+std::vector<double> ones(std::size_t n) {
+  return std::vector<double>(n, 1.0);
+}
+
+CircleAttention attention_of(std::size_t n, double beta, double value = 1) {
+  return {ones(n), beta, value, MPI_COMM_SELF};
+}
 
 std::vector<double> random_angles(int n, std::uint64_t seed) {
   const RandomStream random(seed, "test");
@@ -48,10 +58,10 @@ TEST(Circle, moments_are_all_pairs) {
     int order;
   } cases[] = {{0, 1}, {1, 16}, {5, 27}, {9, 33}, {20, 46}, {40, 62}};
   for (const auto& [beta, order] : cases)
-    for (const int n : {1, 63, 64, 65, 1000}) {
+    for (const int n : {1, 15, 63, 64, 65, 1000}) {
       const auto angles = random_angles(n, n);
-      const CircleAttention attention(n, beta, -1.5, MPI_COMM_SELF);
-      EXPECT_EQ(attention.order(), order) << beta;
+      const auto attention = attention_of(n, beta, -1.5);
+      EXPECT_EQ(CircleKernel(beta).order(), order) << beta;
       const auto pairs = by_pairs(angles, beta, -1.5);
       std::vector<double> rate(n);
       attention.velocity(angles, rate);
@@ -75,7 +85,7 @@ TEST(Circle, moments_are_all_pairs) {
 
 TEST(Circle, moments_of_angles) {
   const auto angles = random_angles(200, 7);
-  const auto found = CircleAttention(200, 3, 1, MPI_COMM_SELF).moments(angles, 5);
+  const auto found = attention_of(200, 3).moments(angles, 5);
   for (int k = 1; k <= 5; ++k) {
     std::complex<double> sum = 0;
     for (const double one : angles) sum += std::polar(1.0, k * one);
@@ -93,7 +103,7 @@ std::vector<double> groups(const std::vector<int>& sizes, double distance) {
 
 TEST(Circle, soft_numbers_of_groups_in_closed_form) {
   const auto number = [](const std::vector<double>& angles, double beta) {
-    return CircleAttention(std::ssize(angles), beta, 1, MPI_COMM_SELF).sums(angles).number_2;
+    return attention_of(angles.size(), beta).sums(angles).number_2;
   };
   EXPECT_NEAR(number(groups({100}, 1), 9), 1, 1e-12);
   EXPECT_NEAR(number(groups({50, 50}, turn / 2), 9), 2 / (1 + std::exp(-18)), 1e-12);
@@ -108,6 +118,56 @@ TEST(Circle, soft_numbers_of_groups_in_closed_form) {
   EXPECT_NEAR(number(ring, 9), 1 / kernel_eigenvalue(2, 9, 0), 1e-11);
 }
 
+TEST(Circle, a_token_of_weight_w_is_w_equal_tokens) {
+  // Of few tokens by pairs, of many by moments; beta 9 has 33 of these.
+  for (const std::size_t n : {5, 60}) {
+    const auto angles = random_angles(static_cast<int>(n), 11);
+    std::vector<double> weights, repeated;
+    std::vector<std::size_t> first;  // of the copies of each token
+    for (std::size_t j = 0; j < n; ++j) {
+      weights.push_back(static_cast<double>(1 + j % 4));
+      first.push_back(repeated.size());
+      repeated.insert(repeated.end(), 1 + j % 4, angles[j]);
+    }
+    const CircleAttention weighted(weights, 9, 1, MPI_COMM_SELF);
+    const auto all = attention_of(repeated.size(), 9);
+    EXPECT_EQ(weighted.tokens(), static_cast<Index>(n));
+    EXPECT_EQ(weighted.weight(), static_cast<double>(repeated.size()));
+    std::vector<double> rate(n), rate_of_all(repeated.size());
+    weighted.velocity(angles, rate);
+    all.velocity(repeated, rate_of_all);
+    // z_i >= 1 is a sum of a dozen numbers, or of 33 moments of 150 tokens.
+    const double bound = n < 33 ? 1e-14 : 1e-12;
+    for (std::size_t j = 0; j < n; ++j) EXPECT_NEAR(rate[j], rate_of_all[first[j]], bound);
+    const auto sums = weighted.sums(angles), sums_of_all = all.sums(repeated);
+    EXPECT_NEAR(sums.number_2 / sums_of_all.number_2, 1, bound);
+    EXPECT_NEAR(sums.number_1 / sums_of_all.number_1, 1, bound);
+    EXPECT_NEAR(sums.dissipation, sums_of_all.dissipation, bound);
+    for (int k = 0; k < 4; ++k)
+      EXPECT_LT(std::abs(weighted.moments(angles, 4)[k] - all.moments(repeated, 4)[k]), 1e-14);
+  }
+}
+
+TEST(Circle, forces_between_opposite_clusters_are_not_lost) {
+  // Two clusters 0.1 from opposite places: sin(0.1) e^{beta (cos(pi - 0.1) - 1)} / (1 + ...), below the roundings of moments at beta = 30.
+  const double beta = 30, angle = std::numbers::pi - 0.1;
+  const double w = std::exp(beta * (std::cos(angle) - 1));
+  std::vector<double> rate(2);
+  attention_of(2, beta).velocity(std::vector<double>{0, angle}, rate);
+  // The angle has a rounding of 2^-52, that of w is beta times as large.
+  EXPECT_NEAR(rate[0] / (std::sin(angle) * w / (1 + w)), 1, 1e-13);
+  EXPECT_EQ(rate[0], -rate[1]);
+}
+
+TEST(Circle, quantiles_of_waves) {
+  for (const double amplitude : {1e-6, 0.05, 0.9})
+    for (const int waves : {1, 3, 50})
+      for (const double share : {1e-9, 0.1, 0.5, 0.77, 1 - 1e-9}) {
+        const double angle = wave_quantile(share, waves, amplitude);
+        EXPECT_NEAR((angle + amplitude * std::sin(waves * angle) / waves) / turn, share, 1e-15);
+      }
+}
+
 /// The same without bins: sorted angles, cut at every gap.
 CircleClusters by_sorting(std::vector<double> angles, double delta) {
   for (double& one : angles) one -= turn * std::floor(one / turn);
@@ -117,18 +177,25 @@ CircleClusters by_sorting(std::vector<double> angles, double delta) {
   for (std::size_t j = 0; j < n; ++j)
     if (angles[j] - (j > 0 ? angles[j - 1] : angles[n - 1] - turn) > delta) cuts.push_back(j);
   CircleClusters found;
-  if (cuts.empty()) return {.number = 1, .compact_share = 0, .masses = {1}};
+  const double all = static_cast<double>(n);
+  if (cuts.empty()) return {.each = {{.weight = all}}, .compact_share = 0};
   for (std::size_t c = 0; c < cuts.size(); ++c) {
     const auto first = cuts[c], next = cuts[(c + 1) % cuts.size()];
     const auto size = (next + n - first - 1) % n + 1;
     const auto last = (first + size - 1) % n;
     const double diameter = angles[last] - angles[first] + (last < first ? turn : 0);
-    const double mass = static_cast<double>(size) / static_cast<double>(n);
-    found.masses.push_back(mass);
-    if (diameter <= 3 * delta) found.compact_share += mass;
-    ++found.number;
+    double cosine = 0, sine = 0;
+    for (std::size_t j = 0; j < size; ++j) {
+      cosine += std::cos(angles[(first + j) % n]);
+      sine += std::sin(angles[(first + j) % n]);
+    }
+    found.each.push_back({static_cast<double>(size), std::atan2(sine, cosine), diameter});
+    found.diameter = std::max(found.diameter, diameter);
+    if (diameter <= 3 * delta) found.compact_share += static_cast<double>(size) / all;
   }
-  std::ranges::sort(found.masses, std::greater<>());
+  std::ranges::sort(found.each, [](const auto& one, const auto& other) {
+    return std::pair(-one.weight, one.angle) < std::pair(-other.weight, other.angle);
+  });
   return found;
 }
 
@@ -137,32 +204,53 @@ TEST(Circle, clusters_are_those_of_sorted_angles) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed)
       for (const double delta : {0.003, 0.05, 0.3, 1.0, 3.0}) {
         const auto angles = random_angles(n, 100 * seed + n);
-        const auto found = clusters_on_circle(angles, delta, MPI_COMM_SELF),
+        const auto found = clusters_on_circle(angles, ones(angles.size()), delta, MPI_COMM_SELF),
                    known = by_sorting(angles, delta);
-        EXPECT_EQ(found.number, known.number) << n << ' ' << delta;
-        ASSERT_EQ(found.masses.size(), known.masses.size());
-        for (std::size_t k = 0; k < known.masses.size(); ++k)
-          EXPECT_NEAR(found.masses[k], known.masses[k], 1e-12);
+        ASSERT_EQ(found.number(), known.number()) << n << ' ' << delta;
+        const bool closed = std::isinf(found.diameter);
+        EXPECT_TRUE(closed || std::abs(found.diameter - known.diameter) < 1e-13);
+        for (std::size_t k = 0; k < known.each.size(); ++k) {
+          EXPECT_EQ(found.each[k].weight, known.each[k].weight);
+          if (closed) continue;
+          EXPECT_NEAR(found.each[k].diameter, known.each[k].diameter, 1e-13);
+          // Large components may have a mean vector near 0.
+          if (found.each[k].diameter < 2) {
+            EXPECT_NEAR(found.each[k].angle, known.each[k].angle, 1e-13);
+          }
+        }
         EXPECT_NEAR(found.compact_share, known.compact_share, 1e-12) << n << ' ' << delta;
       }
 }
 
 TEST(Circle, clusters_at_the_edges) {
   const auto clusters = [](const std::vector<double>& angles) {
-    return clusters_on_circle(angles, 0.1, MPI_COMM_SELF);
+    return clusters_on_circle(angles, ones(angles.size()), 0.1, MPI_COMM_SELF);
   };
-  EXPECT_EQ(clusters({1.0}).number, 1);
+  EXPECT_EQ(clusters({1.0}).number(), 1);
   EXPECT_EQ(clusters({1.0}).compact_share, 1);
-  EXPECT_EQ(clusters(std::vector<double>(50, 2.5)).number, 1);
-  EXPECT_EQ(clusters({0, turn / 2}).number, 2);
+  EXPECT_EQ(clusters(std::vector<double>(50, 2.5)).number(), 1);
+  EXPECT_EQ(clusters({0, turn / 2}).number(), 2);
   const auto across = clusters({-0.03, 0.03, 3.0});  // a cluster across angle 0 counts once
-  EXPECT_EQ(across.number, 2);
+  EXPECT_EQ(across.number(), 2);
   EXPECT_EQ(across.compact_share, 1);
-  EXPECT_EQ(clusters({-1e-300, 0, turn, -turn}).number, 1);
+  EXPECT_NEAR(across.each[0].angle, 0, 1e-15);  // angles are taken modulo 2 pi, which rounds by up to 2^-51
+  EXPECT_NEAR(across.each[0].diameter, 0.06, 1e-15);
+  EXPECT_EQ(clusters({-1e-300, 0, turn, -turn}).number(), 1);
   std::vector<double> cloud;
   for (int j = 0; j < 1000; ++j) cloud.push_back(turn * j / 1000);
-  EXPECT_EQ(clusters(cloud).number, 1);
+  EXPECT_EQ(clusters(cloud).number(), 1);
   EXPECT_EQ(clusters(cloud).compact_share, 0);
+}
+
+TEST(Circle, clusters_of_weights) {
+  const std::vector<double> angles{0.5, 0.52, 3.0}, weights{3, 1, 6};
+  const auto found = clusters_on_circle(angles, weights, 0.1, MPI_COMM_SELF);
+  ASSERT_EQ(found.number(), 2);
+  EXPECT_EQ(found.each[0].weight, 6);
+  EXPECT_NEAR(found.each[0].angle, 3.0, 1e-15);
+  EXPECT_EQ(found.each[1].weight, 4);
+  EXPECT_NEAR(found.each[1].angle, 0.505, 1e-6);  // the angle of the mean vector
+  EXPECT_NEAR(found.diameter, 0.02, 1e-15);
 }
 
 }  // namespace
