@@ -52,11 +52,12 @@ class CircleCourse {
   std::vector<double> rows_;
 };
 
-/// For each number k of clusters from 1 to CircleCourse::listed, the last stored time with k or more, and the next one with fewer: NaN where
-/// there is none. `number`: NaN where there are no clusters.
+/// When clusters become fewer for good, for each number k of them from 1 to CircleCourse::listed; NaN where they do not.
 struct Merges {
-  std::vector<double> after, by;
+  std::vector<double> after;  ///< the last stored time with k or more
+  std::vector<double> by;     ///< the next one with fewer
 };
+/// The merges of `number` clusters at the stored times; NaN where there are no clusters.
 Merges merges(std::span<const double> times, std::span<const double> number);
 
 /// The slope of log(size) over the times up to the first size from `most` on, where the size is above `least`; NaN without two of them.

@@ -22,6 +22,7 @@ namespace fluxformer::clusters {
 
 /// The kernel by waves, up to the first with c_K < 1e-18 c_0.
 struct CircleKernel {
+  /// `inverse_temperature`: beta > 0.
   explicit CircleKernel(double inverse_temperature);
   /// K
   int order() const { return static_cast<int>(value.size()) - 1; }
@@ -70,6 +71,7 @@ struct CircleCluster {
   double angle = 0;     ///< of their mean, in radians
   double diameter = 0;  ///< in radians; infinite: it closes the circle
 };
+/// All clusters of tokens on the circle.
 struct CircleClusters {
   std::vector<CircleCluster> each = {};  ///< the heaviest first
   double compact_share = 0;              ///< share of the weight in components of a diameter up to 3 delta
