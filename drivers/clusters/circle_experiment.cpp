@@ -40,23 +40,11 @@ constexpr io::NumbersItem course_so_far{.name = "course", .can_be_nan = true};
 
 void declare_tokens(Options& options) {
   options.declare("clusters.tokens", 100000L, "number of tokens", {.minimum = 1, .maximum = 2e9});
-  options.declare("clusters.tolerance", 1e-8,
-                  "error of a time step, in radians, root mean square over tokens",
-                  {.minimum = 1e-13, .maximum = 0.1});
   options.declare(
       "clusters.reduce", false,
       "go on with one weighted token for each cluster as soon as all of them are points, of diameters "
       "up to 1e-9: exact, since equal tokens stay equal, and for times far beyond those of all tokens");
-  options.declare("clusters.delta", 0.0,
-                  "angle up to which two tokens belong to the same cluster, in radians, below pi; 0: 0.3 / "
-                  "sqrt(beta), but at "
-                  "most 1, the kernel being about 1 / sqrt(beta) wide",
-                  {.minimum = 0, .maximum = 3.14});
-  options.declare(
-      "clusters.share", 0.95,
-      "share of tokens in compact components, of a diameter up to 3 delta, from which components count as "
-      "clusters: an even cloud is one component, too",
-      {.minimum = 0.5, .maximum = 1});
+  declare_steps_and_counts(options);
 }
 
 void declare_circle(Options& options) {
@@ -262,12 +250,7 @@ study::Contents CircleStudy::contents() {
 
 std::vector<Place> CircleStudy::places() const {
   if (plan_.ring) return {{.group = stored::softmax, .name = "ring", .index = {{axes::seed.name, 0}}}};
-  std::vector<Place> all;
-  for (std::size_t s = 0; s < plan_.seeds.size(); ++s)
-    all.push_back({.group = stored::softmax,
-                   .name = "seed " + std::to_string(plan_.seeds[s]),
-                   .index = {{axes::seed.name, s}}});
-  return all;
+  return places_of_seeds(plan_.seeds);
 }
 
 void CircleStudy::begin(StudyRecord& record) {

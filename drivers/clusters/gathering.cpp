@@ -16,14 +16,10 @@ constexpr std::size_t listed_clusters = 16;
 
 }  // namespace
 
-void declare_gathering(Options& options, double end) {
-  options.declare("clusters.beta", 9.0, "inverse temperature of the attention",
-                  {.minimum = 0, .maximum = 1e5, .above_minimum = true});
-  options.declare("clusters.seeds", std::vector<long>{1}, "seeds of what is random at t = 0",
-                  {.minimum = 0, .not_empty = true});
-  options.declare("clusters.time", end, "end time", {.unit = "time", .minimum = 0, .above_minimum = true});
-  options.declare("clusters.every", 0.5, "time between two stored times",
-                  {.unit = "time", .minimum = 0, .above_minimum = true});
+void declare_steps_and_counts(Options& options) {
+  options.declare("clusters.tolerance", 1e-8,
+                  "error of a time step, in radians, root mean square over tokens",
+                  {.minimum = 1e-13, .maximum = 0.1});
   options.declare("clusters.delta", 0.0,
                   "angle up to which two tokens belong to the same cluster, in radians, below pi; 0: 0.3 / "
                   "sqrt(beta), but at "
@@ -34,9 +30,17 @@ void declare_gathering(Options& options, double end) {
       "share of tokens in compact components, of a diameter up to 3 delta, from which components count as "
       "clusters: an even cloud is one component, too",
       {.minimum = 0.5, .maximum = 1});
-  options.declare("clusters.tolerance", 1e-8,
-                  "error of a time step, in radians, root mean square over tokens",
-                  {.minimum = 1e-13, .maximum = 0.1});
+}
+
+void declare_gathering(Options& options, double end) {
+  options.declare("clusters.beta", 9.0, "inverse temperature of the attention",
+                  {.minimum = 0, .maximum = 1e5, .above_minimum = true});
+  options.declare("clusters.seeds", std::vector<long>{1}, "seeds of what is random at t = 0",
+                  {.minimum = 0, .not_empty = true});
+  options.declare("clusters.time", end, "end time", {.unit = "time", .minimum = 0, .above_minimum = true});
+  options.declare("clusters.every", 0.5, "time between two stored times",
+                  {.unit = "time", .minimum = 0, .above_minimum = true});
+  declare_steps_and_counts(options);
 }
 
 Gathering plan_of_gathering(const Settings& settings) {
@@ -76,7 +80,7 @@ std::vector<double> Gathering::times() const {
   return all;
 }
 
-std::vector<Place> Gathering::places() const {
+std::vector<Place> places_of_seeds(const std::vector<long>& seeds) {
   std::vector<Place> all;
   for (std::size_t s = 0; s < seeds.size(); ++s)
     all.push_back({.group = stored::softmax,

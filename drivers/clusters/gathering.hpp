@@ -26,16 +26,19 @@ struct Gathering {
 
   /// 0, every, 2 every, ..., end
   std::vector<double> times() const;
-  /// One place for each seed.
-  std::vector<Place> places() const;
   /// Adds the axes of seeds, times and clusters, and what is known of `tokens` tokens.
   void begin(StudyRecord& record, Index tokens) const;
 };
 
-/// Declares the keys; `end`: default of clusters.time.
+/// Declares the keys of the error of a step and of counts.
+void declare_steps_and_counts(Options& options);
+/// Declares all keys; `end`: default of clusters.time.
 void declare_gathering(Options& options, double end);
 /// Reads them. Throws BadInput, the same on all ranks.
 Gathering plan_of_gathering(const Settings& settings);
+
+/// One place for each seed.
+std::vector<Place> places_of_seeds(const std::vector<long>& seeds);
 
 /// The default of clusters.delta, in radians: within this angle tokens draw together.
 double width_of_kernel(double beta);

@@ -69,7 +69,7 @@ class SphereStudy final : public Study {
   SphereStudy(const Settings& settings, MPI_Comm comm);
   std::string describe() const override;
   static study::Contents contents();
-  std::vector<Place> places() const override { return gathering_.places(); }
+  std::vector<Place> places() const override { return places_of_seeds(gathering_.seeds); }
   std::string unit() const override { return "seeds"; }
   int ranks_of_place() const override { return all_ranks; }
   void begin(StudyRecord& record) override;

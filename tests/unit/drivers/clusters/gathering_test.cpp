@@ -35,8 +35,8 @@ TEST(Gathering, has_the_value_of_every_key) {
   EXPECT_EQ(found.delta, 0.4);
   EXPECT_EQ(found.share, 0.9);
   EXPECT_EQ(found.tolerance, 1e-6);
-  ASSERT_EQ(found.places().size(), 2u);
-  EXPECT_EQ(found.places()[0].name, "seed 3");
+  ASSERT_EQ(places_of_seeds(found.seeds).size(), 2u);
+  EXPECT_EQ(places_of_seeds(found.seeds)[0].name, "seed 3");
 }
 
 TEST(Gathering, counts_within_the_width_of_the_kernel_unless_told) {
