@@ -21,8 +21,8 @@ std::vector<ExperimentEntry>& registry() {
       refinement_experiment(),       removal_experiment(),
       generate_experiment(),         clusters_growth_experiment(),
       clusters_circle_experiment(),  clusters_sphere_experiment(),
-      clusters_context_experiment(), clusters_models_experiment(),
-      scaling_experiment(),
+      clusters_noise_experiment(),   clusters_context_experiment(),
+      clusters_models_experiment(),  scaling_experiment(),
   };
   return all;
 }

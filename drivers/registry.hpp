@@ -41,6 +41,7 @@ ExperimentEntry generate_experiment();
 ExperimentEntry clusters_growth_experiment();
 ExperimentEntry clusters_circle_experiment();
 ExperimentEntry clusters_sphere_experiment();
+ExperimentEntry clusters_noise_experiment();
 ExperimentEntry clusters_context_experiment();
 ExperimentEntry clusters_models_experiment();
 ExperimentEntry scaling_experiment();

@@ -193,7 +193,7 @@ if ! wanted report; then
 fi
 needed_stage "report" "$FLUXFORMER_PYTHON" -m fluxformer report "${results[@]}" --claims input/paper/compare/claims.toml \
   --claims input/paper/hessian/claims.toml --claims input/paper/identifiability/claims.toml --claims input/paper/depth/claims.toml \
-  --traits input/paper/traits.toml --output "$out"
+  --claims input/paper/clusters/claims.toml --traits input/paper/traits.toml --output "$out"
 finish
 
 printf '\npage     %s\n' "$(realpath "$out")/report.html"

@@ -11,54 +11,41 @@
 
 #include "analysis/clusters/circle.hpp"
 #include "base/index.hpp"
-#include "io/checkpoint.hpp"
-#include "io/parts.hpp"
-#include "solvers/flow/flow.hpp"
+#include "drivers/clusters/moving.hpp"
 
 namespace fluxformer {
 
-/// The tokens of a start on their way, which the ranks share evenly.
-class CircleTokens {
+/// This rank's piece of a list with a number for each of so many tokens, which the ranks share evenly (data::balanced_shard).
+io::FlatPart evenly_shared(Index tokens, MPI_Comm comm);
+
+/// The tokens of a start on their way, which the ranks share evenly; their numbers are angles.
+class CircleTokens final : public Moving {
  public:
   /// How they move: inverse temperature, error of a step, angle up to which two belong together; whether clusters that are points become
-  /// one token each.
+  /// one token each; and the normalisation of attention.
   struct Law {
     double beta, tolerance, delta;
     bool reduce;
+    clusters::Weights normalisation = clusters::Weights::softmax;
   };
-  /// This rank's share (data::balanced_shard) of all tokens.
-  struct State {
-    std::vector<double> angles = {}, weights = {};
-    Flow::Clock clock = {};
-    long evaluations = 0;
-    double seconds = 0;
-  };
-  /// Collective over `comm`.
-  CircleTokens(const Law& law, const State& start, MPI_Comm comm);
-  CircleTokens(const CircleTokens&) = delete;
-  CircleTokens& operator=(const CircleTokens&) = delete;
+  /// This rank's share (data::balanced_shard) of all tokens, of weights >= 0. Collective over `comm`.
+  CircleTokens(const Law& law, const State& start, std::vector<double> weights, MPI_Comm comm);
+  /// The tokens that `save` kept, at most `tokens` of them, on any number of ranks. Collective; throws BadInput.
+  static std::unique_ptr<CircleTokens> load(const Law& law, const io::CheckpointReader& file, Index tokens,
+                                            MPI_Comm comm);
 
-  /// Moves the tokens to a later time, and reduces them where the law says so as soon as all clusters have diameters up to 1e-9.
-  /// Collective; throws NumericalFailure (agreed).
-  void advance(double time);
-  std::vector<double> angles() const { return flow_->state(); }
-  double time() const { return flow_->clock().time; }
+  /// Moves the tokens, and reduces them where the law says so as soon as all clusters have diameters up to 1e-9.
+  bool advance(double time) override;
+  void save(io::CheckpointWriter& file) const override;
+
   const clusters::CircleAttention& attention() const { return *attention_; }
   /// Collective.
-  clusters::CircleClusters components() const { return components_of(flow_->state()); }
-  /// Evaluations of all velocities since the start, and this rank's wall time of them.
-  long evaluations() const { return evaluations_ + flow_->evaluations(); }
-  double seconds() const { return seconds_; }
-
-  /// Keeps all that a run needs to go on exactly. Collective.
-  void save(io::CheckpointWriter& file) const;
-  /// The state that `save` kept, of at most `tokens` tokens, on any number of ranks. Collective; throws BadInput.
-  static State load(const io::CheckpointReader& file, Index tokens, MPI_Comm comm);
+  clusters::CircleClusters components() const { return components_of(numbers()); }
 
  private:
-  void begin(const State& at);
+  void begin_with(const State& at, std::vector<double> weights);
   clusters::CircleClusters components_of(std::span<const double> angles) const {
-    return clusters::clusters_on_circle(angles, attention_->weights(), law_.delta, comm_);
+    return clusters::clusters_on_circle(angles, attention_->weights(), law_.delta, comm());
   }
   /// True where clusters are points of several tokens each.
   bool reducible(const clusters::CircleClusters& found) const;
@@ -66,11 +53,7 @@ class CircleTokens {
   void reduce(const clusters::CircleClusters& found);
 
   Law law_;
-  MPI_Comm comm_;
   std::unique_ptr<clusters::CircleAttention> attention_;
-  std::unique_ptr<Flow> flow_;
-  long evaluations_;  // of earlier flows
-  double seconds_;
 };
 
 }  // namespace fluxformer

@@ -27,9 +27,11 @@ void declare_clusters_models(Options& options) {
                   "inverse temperatures of the soft numbers of clusters: tokens closer than about "
                   "1 / sqrt(beta) count as one",
                   {.minimum = 0, .maximum = 1e6, .not_empty = true});
-  options.declare("clusters.deltas", std::vector<double>{0.1, 0.3, 1},
-                  "angles up to which two tokens belong to the same component, in radians, below pi",
-                  {.minimum = 1e-6, .maximum = 3.14, .not_empty = true});
+  options.declare(
+      "clusters.deltas", std::vector<double>{0.1, 0.3, 1},
+      "angles up to which two tokens belong to the same component, in radians, below pi; the middle "
+      "one is the radius of leaders",
+      {.minimum = 1e-6, .maximum = 3.14, .not_empty = true});
 }
 
 class ClustersOfModels final : public ModelStudy {
@@ -42,6 +44,9 @@ class ClustersOfModels final : public ModelStudy {
   void measure_model(std::size_t seed, const std::string& name, Results& to) override;
 
  private:
+  /// Numbers [layer][head] of a model on the axes of all models; NaN beyond its own.
+  std::vector<double> on_axes(const ModelSpec& spec, const std::vector<double>& own) const;
+  void put_found(const ModelSpec& spec, const clusters::TokenClusters& found, Results& to) const;
   void put_heads(const Parameters& parameters, Results& to) const;
 
   clusters::TokenClusterSettings settings_;
@@ -65,13 +70,40 @@ ClustersOfModels::ClustersOfModels(const Settings& settings, MPI_Comm comm)
 
 study::Contents ClustersOfModels::contents() {
   using namespace clusters::variables::of_models;
-  return compare::with_models(
-      {{stored::beta, stored::token_delta, stored::centring, axes::layer, axes::head},
-       {},
-       {},
-       {number_2, number_2_normal, number_2_permuted, number_2_untrained, number_2_uniform, components,
-        compact_share, cosine_within, cosine_between, left_out, escape, escape_error, escape_untrained,
-        value_radius, value_scale, value_mismatch, antisymmetry, least_eigenvalue}});
+  return compare::with_models({{stored::beta, stored::token_delta, stored::centring, axes::layer, axes::head},
+                               {},
+                               {},
+                               {number_2,
+                                number_2_normal,
+                                number_2_permuted,
+                                number_2_across,
+                                number_2_untrained,
+                                number_2_uniform,
+                                components,
+                                compact_share,
+                                plateau,
+                                plateau_share,
+                                plateau_share_untrained,
+                                effective_rank,
+                                effective_rank_normal,
+                                effective_rank_untrained,
+                                leaders,
+                                leader_angle,
+                                log_energy,
+                                energy_change,
+                                energy_change_untrained,
+                                energy_falls,
+                                cosine_within,
+                                cosine_between,
+                                left_out,
+                                escape,
+                                escape_error,
+                                escape_untrained,
+                                value_radius,
+                                value_scale,
+                                value_mismatch,
+                                antisymmetry,
+                                least_eigenvalue}});
 }
 
 void ClustersOfModels::add_axes(StudyRecord& record) {
@@ -82,22 +114,54 @@ void ClustersOfModels::add_axes(StudyRecord& record) {
   record.axis(axes::head, 1, heads_);
 }
 
+std::vector<double> ClustersOfModels::on_axes(const ModelSpec& spec, const std::vector<double>& own) const {
+  std::vector<double> values(Index{layers_} * heads_, missing_value);
+  for (int layer = 0; layer < spec.layers; ++layer)
+    for (int head = 0; head < spec.attention.heads; ++head)
+      values[Index{layer} * heads_ + head] = own[Index{layer} * spec.attention.heads + head];
+  return values;
+}
+
 void ClustersOfModels::put_heads(const Parameters& parameters, Results& to) const {
   using namespace clusters::variables::of_models;
   const auto maps = clusters::head_maps(parameters);
-  const auto& spec = parameters.spec;
   const auto put = [&](const io::Variable& variable, double clusters::HeadMap::*number) {
-    std::vector<double> values(Index{layers_} * heads_, missing_value);
-    for (int layer = 0; layer < spec.layers; ++layer)
-      for (int head = 0; head < spec.attention.heads; ++head)
-        values[Index{layer} * heads_ + head] = maps[Index{layer} * spec.attention.heads + head].*number;
-    to.put(variable, values);
+    std::vector<double> own;
+    own.reserve(maps.size());
+    for (const auto& map : maps) own.push_back(map.*number);
+    to.put(variable, on_axes(parameters.spec, own));
   };
   put(value_radius, &clusters::HeadMap::value_radius);
   put(value_scale, &clusters::HeadMap::value_scale);
   put(value_mismatch, &clusters::HeadMap::value_mismatch);
   put(antisymmetry, &clusters::HeadMap::antisymmetry);
   put(least_eigenvalue, &clusters::HeadMap::least_eigenvalue);
+}
+
+void ClustersOfModels::put_found(const ModelSpec& spec, const clusters::TokenClusters& found,
+                                 Results& to) const {
+  using namespace clusters::variables::of_models;
+  to.put(number_2, found.number_2);
+  to.put(number_2_normal, found.number_2_normal);
+  to.put(number_2_permuted, found.number_2_permuted);
+  to.put(number_2_across, found.number_2_across);
+  to.put(number_2_uniform, found.number_2_uniform);
+  to.put(components, found.components);
+  to.put(compact_share, found.compact_share);
+  to.put(plateau, found.plateau);
+  to.put(plateau_share, found.plateau_share);
+  to.put(effective_rank, found.effective_rank);
+  to.put(effective_rank_normal, found.effective_rank_normal);
+  to.put(leaders, found.leaders);
+  to.put(leader_angle, found.leader_angle);
+  to.put(log_energy, on_axes(spec, found.log_energy));
+  to.put(energy_change, on_axes(spec, found.energy_change));
+  to.put(energy_falls, on_axes(spec, found.energy_falls));
+  to.put(cosine_within, found.cosine_within);
+  to.put(cosine_between, found.cosine_between);
+  to.put(left_out, found.left_out);
+  to.put(escape, found.escape);
+  to.put(escape_error, found.escape_error);
 }
 
 void ClustersOfModels::measure_model(std::size_t seed, const std::string& name, Results& to) {
@@ -110,18 +174,11 @@ void ClustersOfModels::measure_model(std::size_t seed, const std::string& name, 
   const auto fresh = problem().probe(untrained(model, draws_, problem().models().seeds()[seed]));
   const auto before =
       clusters::measure_token_clusters(problem().input_of(name).samples(), *fresh, without_nulls);
-  to.put(number_2, found.number_2);
-  to.put(number_2_normal, found.number_2_normal);
-  to.put(number_2_permuted, found.number_2_permuted);
+  put_found(model.parameters.spec, found, to);
   to.put(number_2_untrained, before.number_2);
-  to.put(number_2_uniform, found.number_2_uniform);
-  to.put(components, found.components);
-  to.put(compact_share, found.compact_share);
-  to.put(cosine_within, found.cosine_within);
-  to.put(cosine_between, found.cosine_between);
-  to.put(left_out, found.left_out);
-  to.put(escape, found.escape);
-  to.put(escape_error, found.escape_error);
+  to.put(plateau_share_untrained, before.plateau_share);
+  to.put(effective_rank_untrained, before.effective_rank);
+  to.put(energy_change_untrained, on_axes(model.parameters.spec, before.energy_change));
   to.put(escape_untrained, before.escape);
   put_heads(model.parameters, to);
   // Of centred tokens, at the middle beta.
@@ -144,7 +201,7 @@ ExperimentEntry clusters_models_experiment() {
       {.name = "clusters_models",
        .family = "clusters",
        .sentence = "asks whether the tokens of trained models cluster with depth, beside null controls",
-       .cites = "docs/model.md; arXiv 2312.10794; arXiv 2410.06833",
+       .cites = "docs/model.md; arXiv 2312.10794; arXiv 2410.06833; Roy, Vetterli, EUSIPCO 2007, 606",
        .declare = declare_clusters_models});
 }
 

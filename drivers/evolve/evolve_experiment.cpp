@@ -141,6 +141,8 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
                     problem_.equation->spec().depth.shortest()}) {
   if (output_.logits) require_storable_logits(problem_);
   if (output_.attention) require_storable_attention(problem_);
+  if (output_.counts)
+    require_memory_of_clusters({*problem_.mesh, problem_.slab, *output_.counts}, *problem_.mesh);
 }
 
 bool EvolveExperiment::find_reference() {
@@ -272,6 +274,9 @@ void describe_evolve(io::Description& description) {
                 states::variables::history::token_variance, states::variables::history::dirichlet_energy,
                 states::variables::history::flux});
   description.variables(analysis, {arrival_time, attention::variables::attention_entropy});
+  for (const auto* variable : clusters::variables::of_fields::all)
+    description.variables(analysis, {*variable});
+  description.attributes(analysis, {clusters::variables::temperature, clusters::variables::delta});
   description.variables(evolution::attention, {attention::variables::weights});
   description.variables("/", {evolution::class_index, evolution::word_index});
   description.variables(evolution::prediction, {evolution::class_logits, evolution::word_logits});

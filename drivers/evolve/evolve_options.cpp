@@ -1,5 +1,8 @@
 #include "drivers/evolve/evolve_options.hpp"
 
+#include <cmath>
+
+#include "analysis/clusters/leaders.hpp"
 #include "base/error.hpp"
 #include "drivers/common/run_options.hpp"
 
@@ -22,17 +25,23 @@ void declare_inflow_and_start(Options& options) {
   options.declare(
       "start.state", "zero",
       "u at t = 0: zero, the inflow in every cell, the inflow plus normal noise, equiangular or random "
-      "points on the unit sphere, a cosine mode over tokens, or quantiles of a normal distribution",
-      {.choices = {"zero", "inflow", "noise", "equiangular", "sphere", "cosine", "quantiles"}});
+      "points on the unit sphere, groups of points on it, a cosine mode over tokens, or quantiles of a "
+      "normal "
+      "distribution",
+      {.choices = {"zero", "inflow", "noise", "equiangular", "sphere", "clustered_sphere", "cosine",
+                   "quantiles"}});
   options.declare("start.gamma", 0.0, "inner product of every pair of equiangular points",
                   {.minimum = -1, .maximum = 1, .when = When{"start.state", "equiangular"}});
   options.declare("start.mode", 1L,
                   "wave number k of the cosine mode cos(pi k (j + 1/2) / n); on a two-dimensional lattice, "
                   "in both directions",
                   {.minimum = 0, .when = When{"start.state", "cosine"}});
+  options.declare("start.groups", 7L, "groups of points, around random directions, the same in all cells",
+                  {.minimum = 1, .maximum = 1e6, .when = When{"start.state", "clustered_sphere"}});
   options.declare("start.scale", 1.0,
-                  "amplitude of the cosine mode, or standard deviation of noise and quantiles",
-                  {.when = When{"start.state", {"noise", "cosine", "quantiles"}}});
+                  "amplitude of the cosine mode, or standard deviation of noise, of quantiles, and of points "
+                  "around the direction of their group, in each channel",
+                  {.when = When{"start.state", {"noise", "clustered_sphere", "cosine", "quantiles"}}});
 }
 
 void declare_time_steps(Options& options) {
@@ -66,6 +75,29 @@ void declare_time_steps(Options& options) {
   options.declare("evolve.max_norm", 1e8,
                   "limit of |u|: a larger value anywhere ends the run with exit code 3",
                   {.minimum = 0, .above_minimum = true});
+}
+
+void declare_counts(Options& options) {
+  options.declare(
+      "clusters.measure", false,
+      "store numbers of clusters of the tokens, and their energy, by depth cell and sample, at the "
+      "times of stored states");
+  const Condition counted = When{"clusters.measure"};
+  options.declare(
+      "clusters.beta", 0.0,
+      "inverse temperature of the kernel; 0: model.beta, if weights are scaled identities and it is "
+      "not 0, else the root of model.width",
+      {.minimum = 0, .maximum = 1e5, .when = counted});
+  options.declare(
+      "clusters.delta", 0.0,
+      "angle up to which two tokens belong to the same cluster, in radians, below 2 pi / 3; 0: 0.3 "
+      "/ sqrt(beta), but at most 1, the kernel being about 1 / sqrt(beta) wide",
+      {.minimum = 0, .maximum = 2.09, .when = counted});
+  options.declare(
+      "clusters.leaders", 4096L,
+      "tokens that may stand for all others when clusters are counted; a cloud that needs more is "
+      "not counted",
+      {.minimum = 1, .maximum = 1e5, .when = counted});
 }
 
 }  // namespace
@@ -107,6 +139,7 @@ void declare_evolve(Options& options) {
                   "classes, and those of words at every token",
                   {.role = Role::output});
   options.declare("output.model", true, "store the weights under /model", {.role = Role::output});
+  declare_counts(options);
 
   options.declare(seed_option("seed of the built-in data, of noise and of random starts"));
   options.declare(time_limit_option());
@@ -173,8 +206,31 @@ EvolvePlan plan_of_evolution(const Settings& settings) {
                     .scale = settings.real("start.scale"),
                     .gamma = settings.real("start.gamma"),
                     .mode = settings.integer("start.mode"),
+                    .groups = settings.integer("start.groups"),
                     .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
           .solver = solver_plan(settings)};
+}
+
+namespace {
+
+/// The measures of clusters, if there are to be any. Throws BadInput.
+std::optional<clusters::FieldClusterSettings> counts_plan(const Settings& settings) {
+  if (!settings.flag("clusters.measure")) return {};
+  clusters::FieldClusterSettings counts{.beta = settings.real("clusters.beta"),
+                                        .delta = settings.real("clusters.delta"),
+                                        .leaders = settings.integer("clusters.leaders")};
+  if (counts.delta > 0 && counts.delta < 1e-6) throw BadInput("clusters.delta: must be 0 or at least 1e-6");
+  const bool identities = settings.word("model.file").empty() && settings.word("model.initial") == "identity";
+  if (counts.beta == 0 && identities) counts.beta = settings.real("model.beta");
+  return counts;
+}
+
+}  // namespace
+
+clusters::FieldClusterSettings with_kernel(clusters::FieldClusterSettings counts, int width) {
+  if (counts.beta == 0) counts.beta = std::sqrt(width);
+  if (counts.delta == 0) counts.delta = clusters::width_of_kernel(counts.beta);
+  return counts;
 }
 
 EvolveOutput output_of_evolve(const Settings& settings) {
@@ -189,7 +245,8 @@ EvolveOutput output_of_evolve(const Settings& settings) {
           .logits = settings.flag("output.logits"),
           .depth_stride = settings.count("output.depth_stride"),
           .channel_stride = settings.count("output.channel_stride"),
-          .compression = settings.count("output.compression")};
+          .compression = settings.count("output.compression"),
+          .counts = counts_plan(settings)};
 }
 
 }  // namespace fluxformer

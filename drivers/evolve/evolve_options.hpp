@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "analysis/clusters/field_clusters.hpp"
 #include "base/options.hpp"
 #include "drivers/common/data_options.hpp"
 #include "drivers/common/model_options.hpp"
@@ -55,8 +57,13 @@ struct EvolveOutput {
   double threshold = 0;    ///< of the arrival of the front; 0: none is looked for
   bool fields = true, model = true, attention = false, logits = false;
   int depth_stride = 1, channel_stride = 1, compression = 0;
+  /// How clusters of tokens are measured, beta and delta 0: as with_kernel sets them; none: not at all.
+  std::optional<clusters::FieldClusterSettings> counts = {};
 };
-/// The output by the settings of `evolve`. Not collective.
+/// The settings with a kernel in place of the zeros: beta the root of the width, as logits are divided by the root of the channels, and
+/// delta its width.
+clusters::FieldClusterSettings with_kernel(clusters::FieldClusterSettings counts, int width);
+/// The output by the settings of `evolve`. Throws BadInput, the same on all ranks. Not collective.
 EvolveOutput output_of_evolve(const Settings& settings);
 
 }  // namespace fluxformer

@@ -28,7 +28,8 @@ const io::Variable* const scalar_variables[] = {&evolution::time, &evolution::st
 
 // Items of a checkpoint that belong to the record. A cell that the front has not reached has no arrival time.
 constexpr io::NumbersItem lines_written{.name = "history", .can_be_nan = true},
-    arrival_times{.name = "arrival", .can_be_nan = true};
+    arrival_times{.name = "arrival", .can_be_nan = true},
+    clusters_counted{.name = "clusters", .can_be_nan = true};
 
 /// The measures of a history line, in storage order.
 std::vector<std::pair<const io::Variable*, const std::vector<double>*>> measures(
@@ -78,6 +79,10 @@ void require_storable_logits(const EvolveProblem& problem) {
   require_memory(problem.mesh->comm(), 2 * sizeof(double) * words, "output.logits and inflow.samples");
 }
 
+void require_memory_of_clusters(const clusters::FieldClusters& measurement, const Mesh& mesh) {
+  require_memory(mesh.comm(), measurement.bytes(), "clusters.measure, for the tokens of a sample");
+}
+
 io::FieldPart field_part(const Mesh& mesh) {
   const auto& line = mesh.token_line();
   return {mesh.total_cells(), mesh.first_cell() - 1, mesh.cells(),        line.tokens_x(),
@@ -115,6 +120,7 @@ EvolveRecord::EvolveRecord(const EvolveOutput& output, const RunAttributes& run,
       archive_(std::move(claim)),
       arrival_(static_cast<std::size_t>(mesh_.total_cells()), output.threshold) {
   for (const auto& [name, value] : run) archive_.attribute(name, value);
+  if (output.counts) clusters_.emplace(mesh_, problem.slab, with_kernel(*output.counts, mesh_.spec().width));
   define_axes();
   if (output.model) write_weights();
 }
@@ -173,12 +179,17 @@ void EvolveRecord::define_axes() {
     measures_.push_back(&archive_.series(evolution::history, *variable));
     line_size_ += static_cast<std::size_t>(mesh_.total_cells());
   }
+  if (!clusters_) return;
+  for (const auto* variable : clusters::variables::of_fields::all)
+    counts_.push_back(&archive_.series(evolution::analysis, *variable));
+  archive_.attribute(clusters::variables::temperature, clusters_->settings().beta, evolution::analysis);
+  archive_.attribute(clusters::variables::delta, clusters_->settings().delta, evolution::analysis);
 }
 
 void EvolveRecord::describe_samples() {
   const auto* data = problem_.inflow->data();
   if (data == nullptr || problem_.solver_settings.inflow_every > 0) return;  // later blocks hold others
-  if (!output_.fields && !output_.attention && !output_.logits) return;
+  if (!output_.fields && !output_.attention && !output_.logits && !output_.counts) return;
   const auto members = problem_.inflow->indices(0);
   if (const auto words = data::named_words_of(*data, members); !words.empty()) {
     archive_.words("", evolution::sample_words, words);
@@ -194,6 +205,7 @@ void EvolveRecord::describe_samples() {
 void EvolveRecord::write_fields(double time, Vec u) {
   time_->append(time);
   if (output_.fields) u_->write(fields_written_, ReadArray(u).values);
+  if (clusters_) append_counts(clusters_->measure(u));
   ++fields_written_;
   last_fields_ = time;
 }
@@ -219,10 +231,17 @@ void EvolveRecord::append_line(const std::vector<double>& line) {
   }
 }
 
+void EvolveRecord::append_counts(std::span<const double> numbers) {
+  counted_.insert(counted_.end(), numbers.begin(), numbers.end());
+  const std::size_t each = numbers.size() / counts_.size();
+  for (std::size_t k = 0; k < counts_.size(); ++k) counts_[k]->append(numbers.subspan(k * each, each));
+}
+
 void EvolveRecord::save(io::CheckpointWriter& checkpoint) {
   archive_.flush();
   checkpoint.put(lines_written, lines_);
   checkpoint.put(arrival_times, arrival_.times());
+  if (clusters_) checkpoint.put(clusters_counted, counted_);
   checkpoint.put(fields_stored, static_cast<long>(fields_written_));
 }
 
@@ -231,14 +250,21 @@ void EvolveRecord::load(const io::CheckpointReader& checkpoint) {
   const auto lines = checkpoint.rows(lines_written, line_size_);
   for (std::size_t at = 0; at < lines.size(); at += line_size_)
     append_line({lines.begin() + at, lines.begin() + static_cast<std::ptrdiff_t>(at + line_size_)});
+  if (clusters_) counted_earlier_ = checkpoint.rows(clusters_counted, clusters_->size());
 }
 
 void EvolveRecord::copy_fields(const io::ArchiveReader& earlier, long count) {
   const auto times = earlier.array(names::root(axes::time)).values;
   const auto path = names::in(names::field, evolution::hidden_state.name);
   if (output_.fields && !earlier.has(path)) return;
-  for (std::size_t k = 0; k < std::min(times.size(), static_cast<std::size_t>(count)); ++k) {
+  std::size_t there = std::min(times.size(), static_cast<std::size_t>(count)), row = 0;
+  if (clusters_) {
+    row = static_cast<std::size_t>(clusters_->size());
+    there = std::min(there, counted_earlier_.size() / row);
+  }
+  for (std::size_t k = 0; k < there; ++k) {
     time_->append(times[k]);
+    if (clusters_) append_counts(std::span(counted_earlier_).subspan(k * row, row));
     if (output_.fields) u_->write_packed(k, earlier.packed(path, part_, selection_, k).data());
     ++fields_written_;
     last_fields_ = times[k];

@@ -7,10 +7,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analysis/clusters/field_clusters.hpp"
 #include "analysis/states/depth_measures.hpp"
 #include "drivers/common/run_frame.hpp"
 #include "drivers/evolve/evolve_problem.hpp"
@@ -84,6 +87,9 @@ void require_storable_attention(const EvolveProblem& problem);
 /// mesh.
 void require_storable_logits(const EvolveProblem& problem);
 
+/// Throws BadInput if one rank cannot hold the tokens whose clusters are measured. Collective over the mesh.
+void require_memory_of_clusters(const clusters::FieldClusters& measurement, const Mesh& mesh);
+
 /// The output file of `evolve`. All members are collective over the mesh.
 class EvolveRecord {
  public:
@@ -92,7 +98,7 @@ class EvolveRecord {
   EvolveRecord(const EvolveOutput& output, const RunAttributes& run, std::unique_ptr<io::PartFile> claim,
                const EvolveProblem& problem, states::DepthMeasurement& measurement);
 
-  /// Writes the fields at `time`.
+  /// Writes the fields at `time`, and clusters of tokens if they are measured.
   void write_fields(double time, Vec u);
   /// Time of the last fields written or copied; NaN before any.
   double last_fields() const { return last_fields_; }
@@ -101,7 +107,8 @@ class EvolveRecord {
   /// Stores the record so far in a checkpoint; the fields stay in the output file, flushed.
   void save(io::CheckpointWriter& checkpoint);
   void load(const io::CheckpointReader& checkpoint);
-  /// Copies the first `count` fields of an earlier run, or fewer if it has fewer.
+  /// Copies the first `count` fields of an earlier run, with the clusters that `load` has read, or fewer if it has
+  /// fewer.
   void copy_fields(const io::ArchiveReader& earlier, long count);
 
   /// Writes arrival times, attention, logits if requested and timings, then renames the file and returns its
@@ -116,6 +123,8 @@ class EvolveRecord {
   /// Writes what the samples are, if they stay and anything is stored that differs between them.
   void describe_samples();
   void append_line(const std::vector<double>& line);
+  /// Adds the clusters of a stored time, as FieldClusters::measure returns them.
+  void append_counts(std::span<const double> numbers);
   /// Writes the entropy of attention per depth cell and head, averaged over samples and queries and divided
   /// by log n. If asked for, the weights are written, too (n^2 numbers per cell, sample and head, held by
   /// every rank). Else nothing is written beyond 1024 tokens or 2^25 weights of a depth cell on one rank,
@@ -133,6 +142,7 @@ class EvolveRecord {
   io::ArchiveWriter archive_;
   io::Series *time_ = nullptr, *step_ = nullptr;
   std::vector<io::Series*> scalars_, measures_;  ///< the series in the order of a history line
+  std::vector<io::Series*> counts_;              ///< those of clusters, in the order of their measures
   io::Field* u_ = nullptr;                       ///< null without output.fields
   states::ArrivalTimes arrival_;
   states::DepthResult last_;
@@ -141,6 +151,9 @@ class EvolveRecord {
   // History lines so far, for checkpoints: scalars, then the measures row by row.
   std::vector<double> lines_;
   std::size_t line_size_ = 0;
+  // Clusters at the stored times so far, for checkpoints, and those of the run that is continued.
+  std::optional<clusters::FieldClusters> clusters_;
+  std::vector<double> counted_, counted_earlier_;
 };
 
 }  // namespace fluxformer

@@ -18,7 +18,7 @@ from types import ModuleType
 from fluxformer.experiments import families, family_of
 from fluxformer.io import Run, RunError, training_file
 
-OPTIONS = ("sample", "mixed")  # options that some families understand
+OPTIONS = ("sample", "mixed", "animation")  # options that some families understand
 
 
 def plotter(family: str) -> ModuleType:
@@ -68,9 +68,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("files", nargs="+", metavar="FILE", help="output of the program, or a folder of it")
     parser.add_argument("--output", metavar="DIR", help="folder for the figures")
     parser.add_argument("--unfinished", action="store_true", help="also draw a run that did not end normally")
-    parser.add_argument("--sample", type=int, metavar="N", help="the sample whose token maps are drawn (default 0)")
+    parser.add_argument("--sample", type=int, metavar="N", help="the sample whose token maps and clusters are drawn (default 0)")
     parser.add_argument("--mixed", action="store_true",
                         help="also compare times of different revisions, compilers, libraries or kernels of matrix products")
+    parser.add_argument("--animation", action="store_true", help="also draw tokens on the circle or the sphere in time, as animated GIFs")
     return parser.parse_args(arguments)
 
 

@@ -99,9 +99,9 @@ bool Flow::advance(double time, const GoOn& go_on) {
     text << "t = " << clock().time << ": no step is small enough for the tolerance";
     throw NumericalFailure(text.str());
   }
-  const bool stopped = reason == TS_CONVERGED_USER;
-  if (!stopped || clock().time >= time) check(TSSetTime(me.ts, time));  // not a rounding beside it
-  return !stopped;
+  const bool there = reason != TS_CONVERGED_USER || clock().time >= time;
+  if (there) check(TSSetTime(me.ts, time));  // not a rounding beside it
+  return there;
 }
 
 Flow::Clock Flow::clock() const {

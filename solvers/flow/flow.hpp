@@ -34,7 +34,7 @@ class Flow {
 
   /// Steps are not longer than this from now on.
   void limit_steps(double longest);
-  /// Integrates to a later time, which is met exactly; returns false if `go_on` ended it before. A flow that begins with the state, the limit and the
+  /// Integrates to a later time, which is met exactly; returns false if `go_on` ended it before that. A flow that begins with the state, the limit and the
   /// clock of another one goes on as that one does, in every digit. Collective; throws NumericalFailure (agreed) if no step is small enough.
   bool advance(double time, const GoOn& go_on = {});
   /// This rank's numbers.

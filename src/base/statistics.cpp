@@ -32,6 +32,17 @@ Estimate estimate_of(std::vector<double> samples) {
   return {centre, std::sqrt(squares / (count * (count - 1))), std::move(samples)};
 }
 
+Estimate blocked_estimate(std::span<const double> series, std::size_t blocks) {
+  std::vector<double> means;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::size_t first = b * series.size() / blocks, next = (b + 1) * series.size() / blocks;
+    means.push_back(mean({series.begin() + first, series.begin() + next}));
+  }
+  Estimate found = estimate_of(std::move(means));
+  found.mean = mean({series.begin(), series.end()});
+  return found;
+}
+
 std::vector<double> gaussian_mixture(std::span<const double> centres, std::span<const double> weights,
                                      double width, std::span<const double> grid) {
   // density_i = sum_l w_l exp(-z^2 / 2) / (width sqrt(2 pi)),  z = (x_i - c_l) / width

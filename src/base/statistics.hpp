@@ -2,6 +2,7 @@
 
 // Summaries of a few numbers.
 
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <vector>
@@ -31,6 +32,10 @@ struct Estimate {
 };
 /// Estimate from at least two measurements: standard_error = sqrt(sum (x - mean)^2 / (N (N - 1))).
 Estimate estimate_of(std::vector<double> samples);
+
+/// Mean of a series of measurements that depend on each other, with the standard error of the means of `blocks` parts of it, which are the samples.
+/// It holds where a part is much longer than the memory of the series. At least as many measurements as blocks, at least two blocks.
+Estimate blocked_estimate(std::span<const double> series, std::size_t blocks);
 
 /// Density sum_l weights_l N(x; centres_l, width^2) at each x of `grid`.
 std::vector<double> gaussian_mixture(std::span<const double> centres, std::span<const double> weights,

@@ -35,6 +35,15 @@ ValueAt cosine(const InitialState& start, const TokenLine& line) {
   };
 }
 
+/// Random unit vectors, [vector][channel], uniform on the sphere.
+std::vector<double> random_directions(Index count, Index width, std::uint64_t seed) {
+  const RandomStream random(seed, "groups");
+  std::vector<double> x(count * width);
+  for (Index j = 0; j < count * width; ++j) x[j] = random.normal(j);
+  project_to_sphere(x.data(), count, width);
+  return x;
+}
+
 ValueAt value_of(const InitialState& start, const SlabContext& context) {
   const auto& line = *context.line;
   const Index width = context.width, samples = context.samples;
@@ -49,6 +58,12 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
   if (start.kind == "noise") return [=](const StateEntry& at) { return at.inflow + scale * drawn(at); };
   // Normal numbers have no preferred direction: projected to the sphere they are uniform on it.
   if (start.kind == "sphere") return drawn;
+  if (start.kind == "clustered_sphere") {
+    const Index groups = std::min<Index>(start.groups, line.tokens());
+    return [=, directions = random_directions(groups, width, start.seed)](const StateEntry& at) {
+      return directions[at.token % groups * width + at.channel] + scale * drawn(at);
+    };
+  }
   if (start.kind == "cosine") return cosine(start, line);
   if (start.kind == "equiangular")
     return [=, points = equiangular_points(line.tokens(), context.width, start.gamma)](const StateEntry& at) {
@@ -60,8 +75,9 @@ ValueAt value_of(const InitialState& start, const SlabContext& context) {
       const double position = at.token + 0.5;
       return scale * boost::math::quantile(boost::math::normal(), position / n);
     };
-  throw BadInput("start.state = " + start.kind +
-                 " is not known: zero, inflow, noise, sphere, equiangular, cosine or quantiles");
+  throw BadInput(
+      "start.state = " + start.kind +
+      " is not known: zero, inflow, noise, sphere, clustered_sphere, equiangular, cosine or quantiles");
 }
 
 }  // namespace
@@ -130,7 +146,8 @@ void set_initial_state(const InitialState& start, const Mesh& mesh, const SlabCo
       const auto token = line.global_index(line.rank(), row / samples);
       cell[j] = value({depth, token, row % samples, j % width, inflow_slab[j]});
     }
-    if (start.kind == "sphere") project_to_sphere(cell, context.rows(), context.width);
+    if (start.kind == "sphere" || start.kind == "clustered_sphere")
+      project_to_sphere(cell, context.rows(), context.width);
   }
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Eigen::Map<const Rows> rows(state.values, mesh.cells() * context.rows(), context.width);

@@ -21,12 +21,14 @@ struct InitialState {
   /// inflow       the inflow in every cell
   /// noise        the inflow + scale * (standard normal numbers)
   /// sphere       every token a random point of the unit sphere, uniform
+  /// clustered_sphere  points of the unit sphere around the random directions of `groups` groups, token j in group j mod groups:
+  ///              direction + scale * (standard normal numbers), scaled to length 1; the directions are the same in every cell and sample
   /// equiangular  equiangular_points, the same in every cell
   /// cosine       scale * cos(mode pi x / n), the mode that token diffusion damps; on a grid a product
   /// quantiles    scale * (quantiles of the normal law), from token to token
   std::string kind = "zero";
   double scale = 1, gamma = 0;
-  long mode = 1;
+  long mode = 1, groups = 1;
   std::uint64_t seed = 1;
   bool no_zero_vectors = false;  ///< refuse a token with the state 0, which cannot be projected to the sphere
 };

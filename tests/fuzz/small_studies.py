@@ -41,6 +41,8 @@ STUDIES = {
     "clusters_circle": ("clusters_circle", EMPTY, "--clusters.tokens=100", "--clusters.beta=5", "--clusters.time=60", "--clusters.every=4",
                         "--clusters.reduce=true", "--clusters.seeds=1,2,3,4"),
     "clusters_sphere": ("clusters_sphere", EMPTY, "--clusters.tokens=100", "--clusters.beta=5", "--clusters.time=4", "--clusters.seeds=1,2,3,4"),
+    "clusters_noise": ("clusters_noise", EMPTY, "--clusters.tokens=100", "--clusters.noises=0.5,1.2", "--clusters.settle=5", "--clusters.time=20",
+                       "--clusters.seeds=1,2,3,4"),
     "hessian_spectrum": ("hessian_spectrum", EMPTY, *TRANSFORMERS, "--data.split=train", "--samples.count=4", "--hessian.epochs=0,1,2", "--hessian.steps=4",
                           "--hessian.eigenvalues=1"),
     "hessian_blocks": ("hessian_blocks", EMPTY, *LAYERS),

@@ -16,6 +16,33 @@ from python_package import call  # noqa: E402
 
 BETAS = (1.0, 8.0)
 FEW = ("--clusters.betas=1,8", "--clusters.deltas=0.3,1")
+RADIUS = 1.0  # of leaders: the middle delta, of two the second
+
+
+def effective_rank(x):
+    """Of a matrix [token, channel], by its singular values."""
+    p = np.linalg.svd(x, compute_uv=False)
+    p = p[p > 0] / p.sum()
+    return np.exp(-(p * np.log(p)).sum())
+
+
+def leader_angle(x):
+    """(leaders, mean angle to the nearest) of unit vectors [token, channel], each compared with each."""
+    angle = lambda a, b: 2 * np.arctan2(np.linalg.norm(a - b), np.linalg.norm(a + b))  # noqa: E731
+    leaders = []
+    for one in x:
+        if all(angle(one, leader) > RADIUS for leader in leaders):
+            leaders.append(one)
+    return len(leaders), np.mean([min(angle(one, leader) for leader in leaders) for one in x])
+
+
+def log_energies(model, layer, u):
+    """log E [head] of the states u [token, channel] in the kernels of a layer's heads, from the arrays of the file."""
+    arrays, heads = model[f"layers/{layer}"], int(model.attrs["heads"])
+    centred = u - u.mean(axis=1, keepdims=True)
+    x = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * arrays["norm1_gain"][...]
+    query, key = ((x @ arrays[f"W_{name}"][...].T).reshape(len(x), heads, -1) for name in "QK")
+    return np.log(np.exp(np.einsum("ihc,jhc->hij", query, key) / np.sqrt(query.shape[2])).mean(axis=(1, 2)))
 
 
 class ClustersOfModels(CompareTest):
@@ -46,11 +73,31 @@ class ClustersOfModels(CompareTest):
                 np.testing.assert_allclose(found["transformer/number_2"][0, 1:, centring, k], number, rtol=1e-10)
             within = (products.sum(axis=(2, 3)) - n).sum(axis=1) / (3 * n * (n - 1))
             np.testing.assert_allclose(found["transformer/cosine_within"][0, 1:, centring], within, atol=1e-12)
+            for depth, states in enumerate(x, 1):
+                np.testing.assert_allclose(found["transformer/effective_rank"][0, depth, centring], np.mean([effective_rank(one) for one in states]), rtol=1e-9)
+                leaders, angle = np.mean([leader_angle(one) for one in states], axis=0)
+                self.assertAlmostEqual(found["transformer/leaders"][0, depth, centring], leaders, delta=1e-12)
+                self.assertAlmostEqual(found["transformer/leader_angle"][0, depth, centring], angle, delta=1e-7)  # by products, there
+        self.energies_are_those_of_the_file(found, tokens)
+        self.assertTrue(np.isnan(found["transformer/number_2_across"]).all())  # of three samples, which have more tokens
+        self.assertGreater(abs(found["transformer/effective_rank_untrained"][0] - found["transformer/effective_rank"][0]).max(), 1e-3)
+        self.assertGreater(abs(found["transformer/energy_change_untrained"][0] - found["transformer/energy_change"][0]).max(), 1e-6)
         self.assertGreater(abs(found["transformer/number_2_untrained"][0] - found["transformer/number_2"][0]).max(), 1e-3)
         self.assertGreater(abs(found["transformer/escape_untrained"] - found["transformer/escape"]).max(), 1e-6)
         for name in ("number_2", "number_2_normal", "number_2_permuted", "number_2_untrained", "components"):
             values = found[f"transformer/{name}"]
             self.assertTrue(((values >= 1 - 1e-12) & (values <= n)).all(), name)
+
+    def energies_are_those_of_the_file(self, found, tokens):
+        """tokens: [layer, sample, token, channel] behind each of two layers."""
+        model = self.open("models/transformer_1.h5")["model"]
+        energy = {(layer, at): np.array([log_energies(model, layer, u) for u in tokens[at - 1]]) for layer, at in ((1, 1), (2, 1), (2, 2))}  # [sample, head]
+        first, change, falls = (found[f"transformer/{name}"][0] for name in ("log_energy", "energy_change", "energy_falls"))
+        same = dict(rtol=1e-9, atol=1e-9)  # logarithms of order one
+        np.testing.assert_allclose(first[0] + change[0], energy[1, 1].mean(axis=0), **same)
+        np.testing.assert_allclose(first[1], energy[2, 1].mean(axis=0), **same)
+        np.testing.assert_allclose(change[1], (energy[2, 2] - energy[2, 1]).mean(axis=0), **same)
+        np.testing.assert_allclose(falls[1], (energy[2, 2] < energy[2, 1]).mean(axis=0), atol=1e-12)
 
     def test_heads_are_those_of_the_file(self):
         found = self.compare("clusters_models", *FEW, "--samples.count=4")
@@ -77,6 +124,10 @@ class ClustersOfModels(CompareTest):
         alone = self.compare("clusters_models", *FEW)
         for ranks in (2, 3):
             self.assert_same_numbers(alone, self.compare("clusters_models", *FEW, ranks=ranks, output=f"on{ranks}.h5"))
+        for model in ("transformer", "independent"):
+            across = alone[f"{model}/number_2_across"]  # 40 samples of 28 tokens
+            self.assertTrue(((across >= 1 - 1e-12) & (across <= 28)).all())
+            self.assertGreater(abs(across - alone[f"{model}/number_2"]).max(), 1e-3)
         end = call("report", self.path("on2.h5"), "--output", self.path("report"))
         self.assertEqual(end.returncode, 0, end.stderr)
         self.assertEqual(call("view", self.path("on2.h5"), "--output", self.path("page.html")).returncode, 0)

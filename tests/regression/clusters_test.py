@@ -115,6 +115,28 @@ class Growth(ProgramTest):
         self.assert_refused(self.run_program("clusters_growth", "--clusters.start=e8", "--clusters.tokens=32", "--output.file=out.h5"), "clusters.tokens")
 
 
+def stopped_again_and_again(test, experiment, settings, ranks=3, name="out"):
+    """Runs an experiment as a whole, and again with a stop whenever one is heard; both have the same bits. Returns the numbers of tokens in its checkpoints."""
+    run = (experiment, *settings, "--quiet", "--checkpoint.restart=auto")
+    whole = test.run_program(*run, f"--output.file={name}-whole.h5", ranks=ranks)
+    test.assertEqual(whole.code, 0, whole)
+    codes, moving = [], set()
+    while not codes or (codes[-1] == 4 and len(codes) < 200):
+        codes.append(test.run_program(*run, f"--output.file={name}.h5", "--run.time_limit=1e-6", ranks=ranks).code)
+        if codes[-1] == 4:
+            with h5py.File(test.path(f"{name}.checkpoint.h5")) as file:
+                moving |= {int(file["state"].attrs["tokens"])} if "tokens" in file["state"].attrs else set()
+    with h5py.File(test.path(f"{name}-whole.h5")) as first, h5py.File(test.path(f"{name}.h5")) as second:
+        # A stop at each stored time but the last, and at least one between them.
+        test.assertGreater(len(codes), len(first["time"]))
+        test.assertEqual(codes, [4] * (len(codes) - 1) + [0])
+        group = "analysis/clusters/softmax"
+        test.assertEqual(set(first[group]), set(second[group]))
+        for name in set(first[group]) - {"seconds", "evaluation_seconds"}:
+            np.testing.assert_array_equal(first[group][name][...], second[group][name][...], err_msg=name)
+    return moving
+
+
 class Circle(ProgramTest):
     SMALL = ("--clusters.tokens=2000", "--clusters.beta=5", "--clusters.time=20", "--clusters.seeds=1,2")
 
@@ -230,6 +252,18 @@ class Circle(ProgramTest):
             self.assertAlmostEqual(found["wave_rate"], found["wave_rate_theory"], delta=1e-6, msg=start)
         self.assertNotAlmostEqual(found["wave_rate"], 0.682678, delta=1e-3)
 
+    def test_tokens_of_a_file_move_as_those_of_a_ring(self):
+        angles = start_of_ring(30, 3, 0.05)
+        with h5py.File(self.path("ring.h5"), "w") as file:
+            file["features"] = 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]  # of length 2
+        common = ("--clusters.beta=5", "--clusters.time=4", "--clusters.tolerance=1e-10")
+        ring = self.ring(*common, "--clusters.tokens=30", output="ring-out.h5")
+        end = self.run_program("clusters_circle", *common, "--clusters.start=file", "--data.file=ring.h5", "--output.file=out.h5", "--quiet", ranks=2)
+        self.assertEqual(end.code, 0, end)
+        with h5py.File(self.path("out.h5")) as file:
+            # Roundings of the angles grow by e^{0.68 t}.
+            np.testing.assert_allclose(file["analysis/clusters/softmax/moment"][0, :, 2], ring["moment"][:, 2], rtol=0, atol=1e-9)
+
     def test_a_density_ends_where_it_is_unresolved(self):
         found = self.ring("--clusters.solver=density", "--clusters.beta=5", "--clusters.time=20", "--clusters.every=0.5", "--clusters.coefficients=256")
         self.assertTrue(5 < found["unresolved"] < 8, found["unresolved"])
@@ -277,37 +311,38 @@ class Circle(ProgramTest):
         np.testing.assert_array_equal(found["mass"][[0, -1], :3], [[0.5, 0.5, 0], [1, 0, 0]])
 
     def test_a_run_that_is_stopped_again_and_again_ends_with_the_bits_of_an_undisturbed_one(self):
-        settings = self.small("--clusters.tokens=40", "--clusters.time=1000", "--clusters.every=2", "--clusters.stretch=1.6", "--clusters.reduce=true")
-        run = ("clusters_circle", *settings, "--quiet", "--checkpoint.restart=auto")
-        ranks = 3  # of which the last have no tokens in the end
-        whole = self.run_program(*run, "--output.file=whole.h5", ranks=ranks)
-        self.assertEqual(whole.code, 0, whole)
-        codes, moving = [], set()
-        while not codes or (codes[-1] == 4 and len(codes) < 100):
-            codes.append(self.run_program(*run, "--output.file=out.h5", "--run.time_limit=1e-6", ranks=ranks).code)
-            if codes[-1] == 4:
-                with h5py.File(self.path("out.checkpoint.h5")) as file:
-                    moving |= {int(file["state"].attrs["tokens"])} if "tokens" in file["state"].attrs else set()
-        with h5py.File(self.path("whole.h5")) as file:
-            times = len(file["time"])
-        self.assertEqual(codes, [4] * (2 * times - 1) + [0])  # a stored time each, but for the last one
+        settings = self.small("--clusters.tokens=40", "--clusters.time=1000", "--clusters.every=5", "--clusters.stretch=2", "--clusters.reduce=true",
+                              "--clusters.seeds=2")
+        moving = stopped_again_and_again(self, "clusters_circle", settings)
         self.assertTrue(40 in moving and min(moving) <= 3, moving)  # before and after a reduction
-        with h5py.File(self.path("whole.h5")) as first, h5py.File(self.path("out.h5")) as second:
-            group = "analysis/clusters/softmax"
-            self.assertEqual(set(first[group]), set(second[group]))
-            for name in set(first[group]) - {"seconds", "evaluation_seconds"}:
-                np.testing.assert_array_equal(first[group][name][...], second[group][name][...], err_msg=name)
+        stopped_again_and_again(self, "clusters_circle", ("--clusters.solver=density", "--clusters.start=ring", "--clusters.beta=5", "--clusters.time=7",
+                                                          "--clusters.every=1.5", "--clusters.coefficients=64"), ranks=2, name="density")
 
     def test_figures_table_and_page(self):
         self.gathered("--clusters.seeds=2")  # none of whose clusters merge
         self.gathered("--clusters.tokens=12", "--clusters.reduce=true", "--clusters.time=1e5", "--clusters.stretch=1.2", output="merged.h5")
         self.ring("--clusters.solver=density", "--clusters.beta=5", "--clusters.time=12", output="density.h5")
-        for name, figures in (("out", 1), ("merged", 2), ("density", 1)):
+        for name, figures in (("out", 2), ("merged", 3), ("density", 2)):
             end = call("report", self.path(f"{name}.h5"), "--output", self.path(f"report-{name}"))
             self.assertEqual(end.returncode, 0, end.stderr)
             with open(self.path(f"report-{name}/report.html"), encoding="utf-8") as page:
                 self.assertEqual(page.read().count("<svg"), figures, name)
             self.assertEqual(call("view", self.path(f"{name}.h5"), "--output", self.path("page.html")).returncode, 0)
+
+    def test_formation_times_rise_with_the_number_of_tokens(self):
+        deck, files = os.path.join(ROOT, "input", "clusters", "formation.ini"), []
+        for tokens in (1000, 8000):
+            files.append(self.path(f"formation_{tokens}.h5"))
+            end = self.run_program("clusters_circle", deck, f"--clusters.tokens={tokens}", "--clusters.seeds=1,2,3,4,5,6", "--clusters.time=12", "--quiet",
+                                   f"--output.file={files[-1]}")
+            self.assertEqual(end.code, 0, end)
+        with h5py.File(files[-1]) as file:
+            self.assertEqual(len(file["seed"]), 6)
+            self.assertAlmostEqual(1 / (2 * file["analysis/clusters"].attrs["wave_rate_theory"]), 0.732409, delta=1e-6)  # as the deck says
+        end = call("plot", *files, "--output", self.path("drawn"))
+        self.assertEqual(end.returncode, 0, end.stderr)
+        self.assertIn("theory 1/(2 rate) = 0.732409", end.stdout)
+        self.assertTrue(os.path.isfile(self.path("drawn/clusters-formation.png")))
 
     def test_what_cannot_be_is_refused(self):
         density = ("--clusters.solver=density", "--clusters.start=ring")
@@ -336,14 +371,14 @@ class Sphere(ProgramTest):
         end = self.run_program("clusters_sphere", *arguments, f"--output.file={output}", "--quiet", ranks=ranks)
         self.assertEqual(end.code, 0, end)
         with h5py.File(self.path(output)) as file:
-            group = file["analysis/clusters/softmax"]
+            group = file["analysis/clusters/" + ("unnormalised" if "--clusters.normalisation=unnormalised" in arguments else "softmax")]
             return {name: group[name][...] for name in group} | {"time": file["time"][...]} | dict(file["analysis/clusters"].attrs)
 
     @staticmethod
-    def attention(x, beta):
-        """Denominators and velocities of tokens on the sphere."""
+    def attention(x, beta, normalised=True):
+        """Denominators of soft-max and velocities of tokens on the sphere."""
         kernel = np.exp(beta * (x @ x.T - 1))
-        y = kernel @ x / kernel.sum(axis=1, keepdims=True)
+        y = kernel @ x / (kernel.sum(axis=1, keepdims=True) if normalised else len(x))
         return kernel.sum(axis=1), y - (y * x).sum(axis=1, keepdims=True) * x
 
     @staticmethod
@@ -358,14 +393,14 @@ class Sphere(ProgramTest):
             reached = further
 
     @classmethod
-    def moved(cls, x, beta, time, steps=400):
+    def moved(cls, x, beta, time, steps=400, normalised=True):
         """The tokens after a time, by the classical Runge-Kutta method, projected after each step."""
         h = time / steps
         for _ in range(steps):
-            a = cls.attention(x, beta)[1]
-            b = cls.attention(x + h / 2 * a, beta)[1]
-            c = cls.attention(x + h / 2 * b, beta)[1]
-            d = cls.attention(x + h * c, beta)[1]
+            a = cls.attention(x, beta, normalised)[1]
+            b = cls.attention(x + h / 2 * a, beta, normalised)[1]
+            c = cls.attention(x + h / 2 * b, beta, normalised)[1]
+            d = cls.attention(x + h * c, beta, normalised)[1]
             x = x + h / 6 * (a + 2 * b + 2 * c + d)
             x /= np.linalg.norm(x, axis=1, keepdims=True)
         return x
@@ -400,6 +435,21 @@ class Sphere(ProgramTest):
             self.assertTrue(counted.any())
             np.testing.assert_allclose(found["mass"].sum(axis=2), counted, rtol=0, atol=1e-12)
             np.testing.assert_array_equal(found["formed"], [found["time"][row.argmax()] if row.any() else np.nan for row in counted])
+
+    def test_unnormalised_attention_is_that_of_an_oracle(self):
+        n, beta = 60, 3
+        found = self.gathered(f"--clusters.tokens={n}", f"--clusters.beta={beta}", "--clusters.time=4", "--clusters.tolerance=1e-10",
+                              "--clusters.normalisation=unnormalised", ranks=2)
+        self.assertLessEqual(np.diff(found["number_2"], axis=1).max(), 1e-9)  # E never falls
+        position = found["position"][0]
+        for k, x in enumerate(position):
+            velocity = self.attention(x, beta, normalised=False)[1]
+            np.testing.assert_allclose(found["dissipation"][0, k], (velocity**2).sum() / n, rtol=1e-12, atol=1e-14)
+        # Errors of a step of 1e-10 grow with rates below 1.
+        np.testing.assert_allclose(position[4], self.moved(position[0], beta, 2, normalised=False), rtol=0, atol=1e-7)
+        # lambda_1 / lambda_0 of the rate of soft-max attention
+        softmax = self.gathered(f"--clusters.tokens={n}", f"--clusters.beta={beta}", "--clusters.time=1", "--output.overwrite=true")
+        self.assertAlmostEqual(found["harmonic_rate_theory"] / softmax["harmonic_rate_theory"], (1 - np.exp(-2 * beta)) / (2 * beta), delta=1e-12)
 
     def test_counts_are_the_same_on_any_ranks(self):
         runs = {}
@@ -444,6 +494,47 @@ class Sphere(ProgramTest):
             self.assertAlmostEqual(np.sqrt(power[0]) / 1e-3, 0.75, delta=1e-6)
             # Beyond linear theory: some squares of the amplitude. The design itself: 2e-7.
             self.assertAlmostEqual(np.log(power[1] / power[0]) / 2 / found["harmonic_rate_theory"], 1, delta=2e-6)
+
+    def test_a_run_that_is_stopped_again_and_again_ends_with_the_bits_of_an_undisturbed_one(self):
+        # The last rank has no token.
+        stopped_again_and_again(self, "clusters_sphere", ("--clusters.tokens=2", "--clusters.time=4", "--clusters.every=2", "--clusters.tolerance=1e-12",
+                                                          "--clusters.beta=3"))
+
+    def test_tokens_of_a_file_start(self):
+        rng = np.random.default_rng(7)
+        with h5py.File(self.path("tokens.h5"), "w") as file:
+            file["features"] = rng.normal(size=(2, 50, 3))
+            file["lengths"] = [50, 40]
+            x = file["features"][1, :40]
+        start = ("--clusters.start=file", "--data.file=tokens.h5", "--clusters.sample=1", "--clusters.beta=5", "--clusters.time=1")
+        runs = {ranks: self.gathered(*start, ranks=ranks, output=f"file{ranks}.h5") for ranks in (1, 3)}
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        for found in runs.values():
+            self.assertEqual((found["tokens"], found["dimension"], found["start"]), (40, 3, "file"))
+            np.testing.assert_allclose(found["position"][0, 0], x, rtol=0, atol=1e-15)
+            np.testing.assert_allclose(found["position"][0, -1], self.moved(x, 5, 1), rtol=0, atol=1e-6)  # errors of a step of 1e-8
+        # Another file under the same name is no continuation.
+        again = ("clusters_sphere", *start, "--output.file=out.h5", "--quiet")
+        self.assertEqual(self.run_program(*again, "--run.time_limit=1e-6").code, 4)
+        with h5py.File(self.path("tokens.h5"), "a") as file:
+            file["features"][1, 3, 0] += 1
+        self.assert_refused(self.run_program(*again, "--checkpoint.restart=auto"), "data.file = tokens.h5")
+        with h5py.File(self.path("sizes.h5"), "w") as file:
+            file["features"] = np.stack([x, 1e200 * x, 1e-200 * x])
+        for sample in (1, 2):
+            found = self.gathered("--clusters.start=file", "--data.file=sizes.h5", f"--clusters.sample={sample}", "--clusters.beta=5", "--clusters.time=1",
+                                  output=f"sizes{sample}.h5")
+            np.testing.assert_allclose(found["position"][0, -1], runs[1]["position"][0, -1], rtol=0, atol=1e-13)
+        with h5py.File(self.path("zero.h5"), "w") as file:
+            file["features"] = np.zeros((1, 2, 3))
+        with h5py.File(self.path("words.h5"), "w") as file:
+            file["ids"] = np.zeros((1, 2), int)
+        for number, (part, *arguments) in enumerate((("data.file = zero.h5", "--data.file=zero.h5"), ("data.file = words.h5", "--data.file=words.h5"),
+                                                     ("data.file", "--data.file=none.h5"), ("data.file",), ("clusters.sample", "--data.file=tokens.h5",
+                                                                                                           "--clusters.sample=2"))):
+            for ranks in ranks_of_case(number):
+                self.assert_refused(self.run_program("clusters_sphere", "--clusters.start=file", *arguments, "--output.file=no.h5", ranks=ranks), part)
+        self.assert_refused(self.run_program("clusters_circle", "--clusters.start=file", "--data.file=tokens.h5", "--output.file=no.h5"), "2 features")
 
     def test_one_token_and_a_cloud_that_is_not_counted(self):
         found = self.gathered("--clusters.tokens=1", "--clusters.time=1")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs that are stopped by a signal, the time limit or kill -9, and continue as if nothing had happened (T9).
 
-States and history are bit for bit those of an uninterrupted run (except for wall times).
+States, history and clusters of tokens are bit for bit those of an uninterrupted run (except for wall times).
 """
 
 import os
@@ -26,7 +26,7 @@ class InterruptionTest(HeldBackTest):
         """Settings of a run with four steps per unit of time that never becomes steady, since the inflow keeps changing. Checkpoints
         are a sixteenth of the run apart."""
         return ("evolve", "small.ini", "--quiet", "--evolve.method=ssp", "--evolve.cfl=0.25", f"--evolve.time={end}",
-                "--output.history=7", f"--output.every={end / 8}", "--inflow.every=0.75", f"--checkpoint.every={end / 16}", *more)
+                "--output.history=7", f"--output.every={end / 8}", "--inflow.every=0.75", f"--checkpoint.every={end / 16}", "--clusters.measure=true", *more)
 
     def assert_interrupted_and_goes_on(self, settings, ended, ranks, reason):
         """Exit code 4 and a file with that status; when continued, it ends like an uninterrupted run."""

@@ -206,7 +206,7 @@ class ProgramTest(unittest.TestCase):
         return file
 
     def assert_same_bits(self, first, second):
-        """The same states and history, except for wall times."""
+        """The same states, history and measures in time, except for wall times."""
         one, other = self.open(first), self.open(second)
         self.assertEqual(one["time"][...].tolist(), other["time"][...].tolist())
         self.assertEqual(one["field/u"][...].tobytes(), other["field/u"][...].tobytes(), "the states differ")
@@ -215,10 +215,11 @@ class ProgramTest(unittest.TestCase):
         for name in one["history"]:
             if name != "wall_time":
                 np.testing.assert_array_equal(one["history"][name][...], other["history"][name][...], err_msg=name)
-        arrival = "analysis/evolve/arrival_time"
-        self.assertEqual(arrival in one, arrival in other)
-        if arrival in one:
-            np.testing.assert_array_equal(one[arrival][...], other[arrival][...])
+        for name in ("arrival_time", "components_low", "components_high", "compact_share", "number_2", "number_1", "energy", "zero_tokens"):
+            path = f"analysis/evolve/{name}"
+            self.assertEqual(path in one, path in other, name)
+            if path in one:
+                np.testing.assert_array_equal(one[path][...], other[path][...], err_msg=name)
 
     def checksum(self, name):
         with open(self.path(name), "rb") as stream:

@@ -3,8 +3,7 @@
 claims together, by code of its own (second_numbers.py, second_verdicts.py) that shares nothing with the report but the files.
 
 Covered is every claim of input/paper/*/claims.toml, hence every kind of test, reduction, control and level that they use; a test below says
-which these are. Not covered: what no file of claims asks for (a ratio that is smaller), flips of sign and the effect that 80 % power would have
-seen (python_statistics_test.py), and the figures.
+which these are. Not covered: flips of sign and the effect that 80 % power would have seen (python_statistics_test.py), and the figures.
 
 Status 77 as claim_sample.py says.
 """
@@ -30,13 +29,15 @@ import numpy as np  # noqa: E402
 import hessian_sample as hessian  # noqa: E402
 import paths_sample as paths  # noqa: E402
 import second_numbers  # noqa: E402
+from clusters_models_sample import write_clusters_models  # noqa: E402
 from identifiability_sample import WORDS, write_identifiability  # noqa: E402
 from page_reader import PageReader, without_figures  # noqa: E402
 from python_package import ROOT, call  # noqa: E402
 from second_verdicts import Judge, deterministic  # noqa: E402
 from second_verdicts import finite as second_finite  # noqa: E402
 
-FILES = [os.path.join(ROOT, "input", "paper", family, "claims.toml") for family in ("compare", "depth", "hessian", "identifiability", "paths")]
+FILES = [os.path.join(ROOT, "input", "paper", family, "claims.toml") for family in
+         ("clusters", "compare", "depth", "hessian", "identifiability", "paths")]
 NAMES = {("digits", "patches"): "built-in digits, 4 × 4 patches", ("topics", ""): "built-in topics", ("addition", ""): "addition of numbers",
          ("markov", "four_paths"): "hidden Markov chains, four paths", ("one_shot", "digits"): "one-shot images, digits"}
 LABELS = {"Transformer": "transformer", "PDE, independent": "independent", "PDE with LayerNorm": "normed", "PDE, distilled": "distilled",
@@ -107,6 +108,11 @@ def write_all(folder):
         add(hessian.WRITERS[name], name, seed)
     add(write_identifiability, "identifiability", 11)
     add(write_identifiability, "topics_identifiability", 12, claimed=False, words=WORDS)
+    add(write_clusters_models, "clusters", 19)
+    add(write_clusters_models, "topics_clusters", 20, claimed=False, settings="[data]\nset = topics\n")
+    with h5py.File(path("topics_clusters"), "r+") as file:  # fewer seeds than its claims need
+        for name in file["analysis/clusters_models/normed"]:
+            file[f"analysis/clusters_models/normed/{name}"][4:] = np.nan
     add(paths.write_theory, "theory", 13)
     add(paths.write_theory, "one_shot", 14, "one_shot")
     add(paths.write_sample, "sample", 15)
@@ -352,6 +358,10 @@ class Recomputed(unittest.TestCase):
         every = [one for again in self.again.values() for one in again.values()]
         self.assertEqual({one.claim["id"] for one in every if one.verdict != "not measured"}, {one["id"] for one in self.claims})
         self.assertEqual({one.verdict for one in every}, VERDICTS)
+        # Four seeds of one model, where its claims ask for five.
+        few = [one for (_, model), one in self.again["topics", ""].items() if model == "normed" and one.claim.get("least_seeds")]
+        self.assertEqual({one.verdict for one in few}, {"undecided"})
+        self.assertTrue(any(low > 0 or high < 0 for one in few for low, high in one.intervals[0]))
         # Controls on both sides, each told from 0, and an estimator that has no numbers beside others that are undecided.
         mixed = self.again["digits", "patches"]["information-falls", "distilled"]
         self.assertEqual(mixed.verdict, "undecided")
@@ -366,7 +376,7 @@ class Recomputed(unittest.TestCase):
         self.assertEqual((found["samples"], found["ratio"], found["both"], found["start"]), ({"mean", "rms"}, {True}, {True}, {"accuracy"}))
         self.assertEqual(found["levels"], {"noise_level", "feature_noise_level", "sigma", "distance_group"})
         self.assertLessEqual({"each", "none", "transformer", "softmax", "theory", "network", "wishart", "hmc"}, found["at"])
-        self.assertEqual(found["along"], {"length", "width"})
+        self.assertEqual(found["along"], {"layer", "length", "width"})
         self.assertTrue(any(one.get("where") for one in self.claims) and any(one.get("window") for one in self.claims))
         self.assertEqual(max(len(one["quantity"]) for one in self.claims), 4)
 

@@ -205,12 +205,12 @@ class ScalingTest(ScalingRuns):
 
     def test_the_decks_run_and_the_table_of_sizes_fits_them(self):
         small = ("--scaling.repetitions=1", "--scaling.machine=false", "--model.width=16")
-        cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6, "output": 512, "pipeline": 6}
+        cells = {"evolve": 48, "streaming": 48, "attention": 1, "train": 6, "output": 512, "pipeline": 6, "particles": 1}
         decks = {os.path.basename(path)[:-4]: path for path in glob.glob(os.path.join(ROOT, "input", "scaling", "*.ini"))}
         self.assertEqual(sorted(decks), sorted(cells))
 
         def runs(name):
-            less = {"attention": ["--mesh.tokens_x=64"], "train": [], "pipeline": []}.get(name, ["--inflow.samples=2"])
+            less = {"attention": ["--mesh.tokens_x=64"], "particles": ["--mesh.tokens_x=64"], "train": [], "pipeline": []}.get(name, ["--inflow.samples=2"])
             found = self.scaling(decks[name], *small, *less, ranks=2, output=f"{name}.h5")
             self.assertEqual((found.attrs["study"], found.attrs["cells"]), (name, cells[name]))
 

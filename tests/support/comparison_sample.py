@@ -53,6 +53,16 @@ class ComparisonFile:
         """`values`: the first axis is the seed."""
         self.file[f"analysis/{self.group_name}/{model}/{measure}"] = np.asarray(values, dtype=float)
 
+    def along(self, axes, model, measure, values, exact=False):
+        """A measure with its axes after the seed; the same for each seed if `exact`."""
+        values = np.asarray(values, dtype=float)
+        if exact:
+            self.exact(model, measure, np.repeat(values[None], len(self.seeds), axis=0))
+        else:
+            self.add(model, measure, values)
+        for place, axis in enumerate(("seed", *axes)):
+            self.group()[f"{model}/{measure}"].dims[place].attach_scale(self.file[axis])
+
     def group(self):
         return self.file[f"analysis/{self.group_name}"]
 

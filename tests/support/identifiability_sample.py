@@ -29,16 +29,6 @@ NOTHING = {"mlp": False, "epochs": False, "flow": False}
 class IdentifiabilityFile(sample.ComparisonFile):
     """A file on identifiability, of two models with three layers."""
 
-    def along(self, axes, model, measure, values, exact=False):
-        """A measure with its axes after the seed; the same for each seed if `exact`."""
-        values = np.asarray(values, dtype=float)
-        if exact:
-            self.exact(model, measure, np.repeat(values[None], len(self.seeds), axis=0))
-        else:
-            self.add(model, measure, values)
-        for place, axis in enumerate(("seed", *axes)):
-            self.group()[f"{model}/{measure}"].dims[place].attach_scale(self.file[axis])
-
     def of_heads(self, model, measure, by_length, exact=False):
         """Adds a measure that is the same in each layer and in the heads that the model has."""
         values = np.broadcast_to(np.asarray(by_length, dtype=float)[:, None, None], (len(LENGTHS), sample.LAYERS, 2)).copy()

@@ -190,6 +190,7 @@ REDUCE = {
     "later_fall": lambda values, _: values[1] - values[-1] if len(values) > 2 else np.nan,
     "half_fall": _half_fall,
     "largest": lambda values, _: np.nanmax(values) if np.isfinite(values).any() else np.nan,
+    "smallest": lambda values, _: np.nanmin(values) if np.isfinite(values).any() else np.nan,
     "disparity": lambda values, _: values.max() / values.min(),
     "gap": lambda values, _: values[0] - values[1],
     "exponent": _exponent,

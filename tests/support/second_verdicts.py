@@ -12,7 +12,7 @@ from scipy import stats
 from second_numbers import Quantity, rounded
 
 PDE = ("independent", "normed", "distilled", "converged", "inherited")
-NULLS = ("uniform", "permuted", "untrained", "null")
+NULLS = ("uniform", "permuted", "untrained", "null", "normal", "across")
 
 Effect = namedtuple("Effect", "values shared")  # by seed; V
 # Of a claim about a model; effects: by estimator, of each comparison; verdicts: by estimator; levels: by estimator, of each (level, effect).
@@ -93,6 +93,12 @@ class Estimator:
         return "no relevant difference" if self.equal_p <= equal_level else "undecided"
 
 
+def enough(claim, verdict, effects):
+    """The verdict, if as many seeds count as the claim asks for."""
+    few = any(len(finite(one)) < claim.get("least_seeds", 0) for one in effects)
+    return "undecided" if few and verdict != "not measured" else verdict
+
+
 def together(verdicts):
     """The verdict of all estimators together."""
     if len(set(verdicts)) == 1:
@@ -162,6 +168,7 @@ class Judge:
             for one, said in zip(part, verdicts):
                 width = 2 * equal_level if said == "no relevant difference" and one.tested else self.alpha if math.isnan(level) else level
                 intervals.append([interval(effect, width) for effect in one.effects])
+            verdicts = [enough(claim, said, one.effects) for said, one in zip(verdicts, part)]
             levels = [self.by_level(claim, model, quantity) for quantity in claim["quantity"]]
             found.append(Finding(claim, model, together(verdicts), [one.effects for one in part], verdicts, intervals, levels))
         return found
@@ -181,7 +188,7 @@ class Judge:
             else:
                 said = "holds" if low_end <= low and high <= high_end else "missed" if high < low_end or low > high_end else "undecided"
             effects.append([effect])
-            verdicts.append(said)
+            verdicts.append(enough(claim, said, [effect]))
             intervals.append([(low, high)])
         return Finding(claim, model, together(verdicts), effects, verdicts, intervals, [[]] * len(effects))
 

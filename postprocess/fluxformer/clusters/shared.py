@@ -2,8 +2,20 @@
 
 import numpy as np
 
-GROUP = "softmax"
+from fluxformer.report.data import Comparison
+
+GROUP = "softmax"  # of tokens with soft-max attention, the usual one
 CURVES = ("#1b1f24", "#2563eb", "#0f9d78", "#e4572e", "#8e44ad")
+
+
+def attention_of(comparison: Comparison) -> str:
+    """The group of tokens with one kind of attention, the first in the files: "softmax" or "unnormalised"."""
+    return comparison.models[0]
+
+
+def of_tokens(comparison: Comparison, name: str) -> np.ndarray:
+    """A measure of the tokens of `attention_of`, the seeds first."""
+    return comparison.numbers(attention_of(comparison), name)
 
 
 def edges_of(middles: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters; cosines
-behind a layer over beta / log n; numbers of clusters by depth."""
+"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters; order
+over noise; cosines behind a layer over beta / log n; numbers of clusters by depth."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from fluxformer.view.variables import chosen
 FIRST = {"clusters_growth": ("rate", "rate_theory", "layer_growth", "fastest_degree"),
          "clusters_circle": ("density", "number_2", "number", "moment", "energy", "compact_share"),
          "clusters_sphere": ("number_2", "number", "components_low", "components_high", "degree_power", "energy"),
+         "clusters_noise": ("order_up", "order_down", "order_up_theory", "order_down_theory", "branch_ratio", "number_2_up", "number_2_down"),
          "clusters_context": ("bare_layer_cosine", "layer_cosine", "gathering_time", "acting_keys"),
-         "clusters_models": ("number_2", "number_2_normal", "cosine_within", "cosine_between", "value_mismatch", "antisymmetry")}
+         "clusters_models": ("number_2", "number_2_normal", "number_2_across", "effective_rank", "energy_change", "value_mismatch")}
 DRAWN = {"rate": ("degree", ""), "rate_theory": ("degree", ""), "layer_growth": ("degree", ""), "density": ("time", "angle"), "moment": ("time", ""),
          "bare_layer_cosine": ("scaling", "cosine"), "layer_cosine": ("scaling", "cosine"), "gathering_time": ("scaling", "")}
 

@@ -287,6 +287,51 @@ def histories(evolution: Evolution, folder: str) -> str:
     return save(figure, evolution.run, folder, "histories")
 
 
+def _between(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Draws the range in which numbers of components lie; a line where it has no width."""
+    axes.fill_between(x, low, high, color=ACCENT, alpha=0.25, lw=0)
+    axes.plot(x, high, color=ACCENT, lw=1, label="components")
+
+
+def clusters(evolution: Evolution, folder: str, sample: int = 0) -> str:
+    """Draws numbers of clusters and the energy of a sample's tokens, over depth at several stored times, or over time where there is one
+    depth row. Returns the path written."""
+    run, time, depth = evolution.run, evolution.run.coordinate("time"), evolution.depth
+    number_2, number_1, energy, low, high = (run.analysis("evolve", name)[:, :, sample] for name in
+                                             ("number_2", "number_1", "energy", "components_low", "components_high"))
+    kernel = run.described("analysis/evolve")
+    deep = len(depth) > 1
+    colours = ", at the end. Colour: the moment, from early (dark) to the end (light)" if deep else ""
+    figure = sheet(11, 5.2, "How many clusters the tokens form", f"N₂ and N₁ need no threshold (β = {float(kernel['beta']):.3g}); components of tokens at "
+                   f"most {float(kernel['delta']):.2g} apart lie in the shaded range{colours}.")
+    numbers, energies = figure.subplots(1, 2)
+    name = evolution.depth_name if deep else evolution.time_name
+    markers = "o-" if len(depth if deep else time) <= MOST_MARKERS else "-"
+    if not np.isfinite(number_2).any():
+        for axes in (numbers, energies):
+            no_data(axes, "all tokens are 0")
+    elif deep:
+        scale = plt.Normalize(0, time[-1] or 1)
+        for moment in chosen_moments(len(time), 6):
+            for axes, values in ((numbers, number_2), (energies, energy)):
+                axes.plot(depth, values[moment], markers, ms=3, lw=1.6, color=TIME_COLOURS(scale(time[moment])))
+        numbers.plot(depth, number_1[-1], "--", color=SOFT, label="N₁, at the end")
+        numbers.plot([], [], "o-", ms=3, color=TIME_COLOURS(1.0), label="N₂")
+        _between(numbers, depth, low[-1], high[-1])
+        figure.colorbar(plt.cm.ScalarMappable(scale, TIME_COLOURS), ax=energies, label=evolution.time_name, pad=0.02)
+    else:
+        numbers.plot(time, number_2[:, 0], markers, ms=3, color=INK, label="N₂")
+        numbers.plot(time, number_1[:, 0], "--", color=SOFT, label="N₁")
+        _between(numbers, time, low[:, 0], high[:, 0])
+        energies.plot(time, energy[:, 0], markers, ms=3, color=ACCENT)
+    if np.isfinite(number_2).any():
+        numbers.set_ylim(0, None)
+        numbers.legend()
+    panel(numbers, "Numbers of clusters", "number", name)
+    panel(energies, "Energy", "E", name)
+    return save(figure, run, folder, "clusters")
+
+
 def token_history(evolution: Evolution, folder: str, sample: int = 0) -> str:
     """Draws the first channel of u: on a line tokens x time, on a patch grid one map per chosen moment.
     Returns the path written."""

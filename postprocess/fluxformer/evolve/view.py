@@ -11,6 +11,7 @@ from fluxformer.io import Run
 from fluxformer.view.panels import LATTICE, Panel, Series
 
 MEASURES = ("distance", "rate", "norm", "token_variance", "dirichlet_energy", "flux")
+CLUSTERS = tuple(f"analysis/evolve/{name}" for name in ("number_2", "components_low", "components_high", "energy"))
 
 
 def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]:
@@ -24,7 +25,7 @@ def explore(runs: Sequence[Run], everything: Mapping[str, Panel]) -> list[Panel]
         found.append(dataclasses.replace(field, title="Hidden state of one token and channel", across="time",
                                          up="depth" if field.lengths().get("depth") else ""))
         found.append(field)
-    for key in ("attention/weights", "analysis/evolve/attention_entropy", "analysis/evolve/arrival_time", "prediction/class_logits"):
+    for key in (*CLUSTERS, "attention/weights", "analysis/evolve/attention_entropy", "analysis/evolve/arrival_time", "prediction/class_logits"):
         found += [everything[key]] if key in everything else []
     return found
 

@@ -46,6 +46,7 @@ class Claim:
     where: dict[str, float] = field(default_factory=dict)
     along: str = ""
     window: list[float] = field(default_factory=list)
+    least_seeds: int = 2
 
     def asks(self) -> str:
         """What has to be found, in words."""
@@ -54,18 +55,24 @@ class Claim:
         if self.test == "value":
             return f"{self.expected:g} ± {self.tolerance:g} ({what})"
         if self.test == "happens":
-            return f"in more seeds than with {name_of(self.than[0])}"
-        others = " and ".join("0" if one == "zero" else f"its {name_of(one)}" if one.startswith(OWN) else f"for {name_of(one)}" for one in self.than)
+            return f"in more seeds than with {self.name_of(self.than[0])}"
+        others = " and ".join("0" if one == "zero" else f"its {self.name_of(one)}" if one.startswith(OWN) else f"for {self.name_of(one)}" for one in self.than)
         where = " in both models" if self.both else ""
         equal = f"; within ± {self.delta:g} there is no relevant difference" if self.delta is not None else ""
         logarithm = ", difference of logarithms" if self.ratio else ""
-        return f"{self.test} than {others}{where} ({what}{logarithm}){equal}"
+        few = f"; from fewer than {self.least_seeds} seeds undecided" if self.least_seeds > 2 else ""
+        return f"{self.test} than {others}{where} ({what}{logarithm}){equal}{few}"
+
+    def name_of(self, control: str) -> str:
+        """What an entry of `than` means, in words; another measure and a variant of the ablation by their own names."""
+        return _own_names(self.experiment).get(control) or name_of(control)
 
 
 NAMES = {"transformer": "Transformer", "ceiling": "two Transformers", "uniform": "uniform rows", "permuted": "permuted keys",
-         "untrained": "untrained model", "null": "random value space", "gauss_newton": "Gauss-Newton part"}
+         "untrained": "untrained model", "null": "random value space", "normal": "normal tokens", "across": "one token of each sample",
+         "gauss_newton": "Gauss-Newton part"}
 
-NULLS = ("uniform", "permuted", "untrained", "null")
+NULLS = ("uniform", "permuted", "untrained", "null", "normal", "across")
 CONTROLS = (*NULLS, "gauss_newton")  # controls that any model may have
 
 
@@ -149,6 +156,12 @@ def _experiments() -> frozenset[str]:
     return frozenset(one.experiment for one in sections())
 
 
+@functools.cache
+def _own_names(experiment: str) -> dict[str, str]:
+    """Names of controls that mean something else in this experiment than in NAMES."""
+    return {name: words for one in sections() if one.experiment == experiment for name, words in one.controls}
+
+
 def _contradiction(claim: Claim) -> str:
     """The reason why a claim cannot be judged, as far as the file alone tells; empty if it can."""
     if claim.experiment not in (known := _experiments()):
@@ -171,4 +184,6 @@ def _contradiction(claim: Claim) -> str:
         return "levels and start need each other, and no ratio; an exponent and a window need levels alone"
     if claim.window and len(claim.window) != 2:
         return "a window is two levels"
+    if claim.least_seeds < 2:
+        return "least_seeds is 2 at least"
     return ""

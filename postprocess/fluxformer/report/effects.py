@@ -66,6 +66,10 @@ class Measured:
         low, high = self._claim.window
         return (low <= self._all_levels()) & (self._all_levels() <= high)
 
+    def there(self, place: Place) -> bool:
+        """True if a measure has the axes that the claim names."""
+        return self._comparison.at(place.model, place.quantity, self._claim.where, self._claim.along) is not None
+
     def by_seed(self, place: Place) -> np.ndarray:
         """One reduced number per seed; NaN where it cannot be formed."""
         seeds = len(self._comparison.seeds)

@@ -43,6 +43,11 @@ def _largest(values: np.ndarray, _: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(found), np.nan, found)
 
 
+def _smallest(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The smallest number of the places that have one; NaN if none has."""
+    return -_largest(-values, places)
+
+
 def _exponent(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The exponent n of the power law place^n: the slope of the logarithms by least squares; NaN for a number
     that is not above 0."""
@@ -64,6 +69,7 @@ REDUCTIONS = {
     "later_fall": Reduction(_later_fall, "end of the first layer minus last depth"),
     "half_fall": Reduction(_half_fall, "share of the depth after which half of the fall is done"),
     "largest": Reduction(_largest, "the largest"),
+    "smallest": Reduction(_smallest, "the smallest"),
     "disparity": Reduction(lambda values, _: np.max(values, axis=-1) / np.min(values, axis=-1), "largest over smallest"),
     "gap": Reduction(lambda values, _: values[..., 0] - values[..., 1], "first minus second: of the weights value minus query"),
     "exponent": Reduction(_exponent, "exponent of a power law"),

@@ -25,6 +25,7 @@ class Section(NamedTuple):
     draw: Callable[[Study], list[Drawing]]  # none where there is nothing to draw
     table: Callable[[Comparison], Rows] | None = None  # of the comparison of this experiment
     rows: Callable[[Study], Rows] | None = None        # of a table, where there is no comparison
+    controls: tuple[tuple[str, str], ...] = ()         # words for null controls that mean something else than in claims.NAMES
 
 
 def sections() -> list[Section]:

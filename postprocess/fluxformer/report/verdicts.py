@@ -6,12 +6,13 @@ among them below alpha.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fluxformer.io import RunError
-from fluxformer.report.claims import EACH, NULLS, OWN, Claim, Rule, name_of
+from fluxformer.report.claims import EACH, NULLS, OWN, Claim, Rule
 from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
 from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
@@ -104,14 +105,21 @@ def weigh(claims: list[Claim], study: Study, rule: Rule) -> Weighed:
         family = [one for one in asked if column(one.model) == model]
         differences = [one for one in family if one.questions]
         verdicts = judge_claims([one.questions for one in differences], rule.alpha)
-        for one, (verdict, each) in zip(differences, verdicts):
+        for one, (_, each) in zip(differences, verdicts):
             for outcome, judged in zip(one.outcomes, each):
-                outcome.judged = judged
+                outcome.judged = _from_enough(one.claim, judged, (other.effect for other in outcome.against))
+            verdict = judge_estimators([outcome.judged for outcome in one.outcomes])
             findings[one.claim.id].append(Finding(one.model, one.outcomes, verdict, rule.needed(study.data[0])))
         for one in family:
             if not one.questions:
                 findings[one.claim.id].append(_of_value(one, rule, rule.needed(study.data[0])))
     return [(claim, sorted(findings[claim.id], key=lambda one: _order(one.model))) for claim in claims if findings[claim.id]]
+
+
+def _from_enough(claim: Claim, judged: Judged, effects: Iterable[Effect]) -> Judged:
+    """The judgement; undecided if fewer seeds count than the claim needs."""
+    few = min(one.count for one in effects) < claim.least_seeds > 2
+    return replace(judged, verdict=Verdict.UNDECIDED) if few and judged.verdict is not Verdict.NO_DATA else judged
 
 
 def column(model: str) -> str:
@@ -167,13 +175,13 @@ def _outcome(claim: Claim, comparison: Comparison, model: str, group: str, quant
         measured.informative(place, *(other for _, _, other in others if other and other != ZERO))
     outcome = Outcome(quantity, measured.by_seed(place))
     for name in (*NULLS, "ceiling"):
-        if name not in claim.than and (other := _reference(name, claim, comparison, model, place)):
-            outcome.beside[name_of(name)] = measured.by_seed(other)
+        if name not in claim.than and (other := _reference(name, claim, comparison, model, place)) and measured.there(other):
+            outcome.beside[claim.name_of(name)] = measured.by_seed(other)
     if claim.test == "value":
         return outcome, measured.value(place)
     sign = 1.0 if claim.test == "larger" else -1.0
     for name, mine, other in others:
-        words = ("0" if name == "zero" else name_of(name)) + (", of the Transformer" if mine is not place else "")
+        words = ("0" if name == "zero" else claim.name_of(name)) + (", of the Transformer" if mine is not place else "")
         if other is None:
             missing = np.full(len(comparison.seeds), np.nan)
             outcome.against.append(Against(words, missing, Effect(missing)))
@@ -217,12 +225,12 @@ def _count(claim: Claim, comparison: Comparison, model: str, place: Place) -> tu
     happened, theirs = (np.full(len(comparison.seeds), np.nan) if (values := comparison.measure(one.model, one.quantity)) is None
                         else np.isfinite(values).astype(float) for one in (place, other))
     mine, others = ((int(np.nansum(one)), int(np.isfinite(one).sum())) for one in (happened, theirs))
-    against = Against(name_of(claim.than[0]), theirs, Effect(happened - theirs))
+    against = Against(claim.name_of(claim.than[0]), theirs, Effect(happened - theirs))
     return Outcome(place.quantity, happened, [against]), CountQuestion(mine, others)
 
 
 def _of_value(asked: _Asked, rule: Rule, needed: int) -> Finding:
     claim = asked.claim
     for outcome, value in zip(asked.outcomes, asked.values):
-        outcome.judged = judge_value(value, claim.expected, claim.tolerance, rule.alpha)
+        outcome.judged = _from_enough(claim, judge_value(value, claim.expected, claim.tolerance, rule.alpha), [value])
     return Finding(asked.model, asked.outcomes, judge_estimators([outcome.judged for outcome in asked.outcomes]), needed)

@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "analysis/clusters/growth_rates.hpp"
 #include "base/error.hpp"
 #include "base/mpi.hpp"
 
@@ -68,8 +67,9 @@ CircleKernel::CircleKernel(double inverse_temperature) : beta(inverse_temperatur
   } while (value.back() >= negligible * value.front() || value.size() < 2);
 }
 
-CircleAttention::CircleAttention(std::vector<double> weights, double beta, double value, MPI_Comm comm)
-    : weights_(std::move(weights)), value_(value), comm_(comm), kernel_(beta) {
+CircleAttention::CircleAttention(std::vector<double> weights, double beta, double value, MPI_Comm comm,
+                                 Weights normalisation)
+    : weights_(std::move(weights)), value_(value), normalisation_(normalisation), comm_(comm), kernel_(beta) {
   const auto rank = static_cast<std::size_t>(mpi::rank(comm));
   std::vector<double> held(mpi::size(comm) + 1, 0.0);  // tokens of each rank; the weight of all
   held[rank] = static_cast<double>(weights_.size());
@@ -156,15 +156,14 @@ void CircleAttention::densities(std::span<const double> angles, std::span<double
 void CircleAttention::velocity(std::span<const double> angles, std::span<double> rate) const {
   std::vector<double> z(angles.size());
   densities(angles, z, rate);
-  for (std::size_t j = 0; j < z.size(); ++j) rate[j] *= value_ / z[j];
+  for (std::size_t j = 0; j < z.size(); ++j) rate[j] *= value_ / denominator(z[j]);
 }
 
 SoftNumbers CircleAttention::sums(std::span<const double> angles) const {
-  std::vector<double> z(angles.size()), slope(angles.size()), squared_speed(angles.size());
+  std::vector<double> z(angles.size()), slope(angles.size()), gain(angles.size());
   densities(angles, z, slope);
-  for (std::size_t j = 0; j < z.size(); ++j) squared_speed[j] = std::pow(value_ * slope[j] / z[j], 2);
-  return soft_numbers({.weights = weights_, .z = z, .squared_speed = squared_speed}, weight_, kernel_.beta,
-                      value_, comm_);
+  for (std::size_t j = 0; j < z.size(); ++j) gain[j] = std::pow(value_ * slope[j], 2) / denominator(z[j]);
+  return soft_numbers({.weights = weights_, .z = z, .gain = gain}, weight_, kernel_.beta, value_, comm_);
 }
 
 std::vector<std::complex<double>> CircleAttention::moments(std::span<const double> angles, int count) const {

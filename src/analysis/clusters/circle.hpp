@@ -4,7 +4,7 @@
 //
 //   k(theta) = e^{beta (cos theta - 1)} = c_0 + 2 sum_k c_k cos(k theta),    c_k = e^{-beta} I_k(beta)
 //   z_i = sum_j w_j k(theta_i - theta_j) = c_0 W + 2 sum_k c_k Re(W M_k e^{-i k theta_i}),    W M_k = sum_j w_j e^{i k theta_j}
-//   d theta_i / dt = (v / beta) z'(theta_i) / z(theta_i)
+//   d theta_i / dt = (v / beta) z'(theta_i) / Z_i,    Z_i = z(theta_i) of soft-max attention, W of unnormalised
 //
 // W = sum_j w_j. A token of weight w moves as w equal tokens do. Fewer tokens than K are summed by pairs: that is cheaper, and forces
 // between clusters that are far apart, like e^{-2 beta}, are not lost among the roundings of moments.
@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/clusters/growth_rates.hpp"
 #include "analysis/clusters/soft_numbers.hpp"
 #include "base/index.hpp"
 
@@ -30,11 +31,12 @@ struct CircleKernel {
   std::vector<double> value, slope;  ///< c_k, and k c_k / beta
 };
 
-/// Soft-max attention between tokens on the circle, whose angles the ranks share.
+/// Attention between tokens on the circle, whose angles the ranks share.
 class CircleAttention {
  public:
   /// `weights`: of this rank's tokens; of all ranks at least one is not 0. Collective.
-  CircleAttention(std::vector<double> weights, double beta, double value, MPI_Comm comm);
+  CircleAttention(std::vector<double> weights, double beta, double value, MPI_Comm comm,
+                  Weights normalisation = Weights::softmax);
 
   /// Tokens, and their weight, on all ranks together.
   Index tokens() const { return tokens_; }
@@ -44,12 +46,14 @@ class CircleAttention {
 
   /// rate := d theta / dt of this rank's tokens. Collective.
   void velocity(std::span<const double> angles, std::span<double> rate) const;
-  /// The same on all ranks. Collective.
+  /// The same on all ranks. Of the velocities without noise. Collective.
   SoftNumbers sums(std::span<const double> angles) const;
   /// M_1 .. M_count. Collective.
   std::vector<std::complex<double>> moments(std::span<const double> angles, int count) const;
 
  private:
+  /// Z of a token.
+  double denominator(double z) const { return normalisation_ == Weights::softmax ? z : weight_; }
   /// z and z' / beta of this rank's tokens. Collective.
   void densities(std::span<const double> angles, std::span<double> z, std::span<double> slope) const;
   void by_moments(std::span<const double> angles, std::span<double> z, std::span<double> slope) const;
@@ -59,6 +63,7 @@ class CircleAttention {
 
   std::vector<double> weights_;
   double value_;
+  Weights normalisation_;
   MPI_Comm comm_;
   CircleKernel kernel_;
   Index tokens_ = 0, before_ = 0;  // on all ranks, and on the ranks before this one

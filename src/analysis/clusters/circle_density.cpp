@@ -32,9 +32,11 @@ struct CircleDensity::Transform {
   std::vector<Complex> waves;
 };
 
-CircleDensity::CircleDensity(int coefficients, double beta)
+CircleDensity::CircleDensity(int coefficients, double beta, Weights normalisation, double noise)
     : waves_(coefficients / 2 - 1),
       kernel_(beta),
+      normalisation_(normalisation),
+      noise_(noise),
       transform_(std::make_unique<Transform>(3 * coefficients / 2)),
       density_(3 * coefficients / 2),
       h_(density_.size()),
@@ -66,12 +68,13 @@ void CircleDensity::at_angles(std::span<const double> state) {
 
 void CircleDensity::rate(std::span<const double> state, std::span<double> rate) {
   at_angles(state);
-  for (std::size_t m = 0; m < h_.size(); ++m) density_[m] *= slope_[m] / h_[m];
+  for (std::size_t m = 0; m < h_.size(); ++m) density_[m] *= slope_[m] / denominator(m);
   transform_->from(density_);
   for (int k = 1; k <= waves_; ++k) {
     const Complex flux = transform_->waves[k] / static_cast<double>(density_.size());
-    rate[2 * k - 2] = k * flux.imag();
-    rate[2 * k - 1] = -k * flux.real();
+    const double damping = noise_ * k * k;
+    rate[2 * k - 2] = k * flux.imag() - damping * state[2 * k - 2];
+    rate[2 * k - 1] = -k * flux.real() - damping * state[2 * k - 1];
   }
 }
 
@@ -81,7 +84,7 @@ SoftNumbers CircleDensity::sums(std::span<const double> state) {
   for (std::size_t m = 0; m < h_.size(); ++m) {
     pairs += density_[m] * h_[m];
     logarithm += density_[m] * std::log(h_[m]);
-    dissipation += density_[m] * slope_[m] * slope_[m] / h_[m];
+    dissipation += density_[m] * slope_[m] * slope_[m] / denominator(m);
   }
   const auto angles = static_cast<double>(h_.size());
   return {.number_2 = angles / pairs,

@@ -3,9 +3,9 @@
 // A density of tokens without number on the circle, by Fourier coefficients (Galerkin):
 //
 //   2 pi rho(theta) = sum_k rho_k e^{i k theta},  rho_{-k} = conj(rho_k),  |k| < N/2,  rho_0 = 1,  M_k = conj(rho_k)
-//   d rho_k / dt = -i k (rho V)_k,    V = h' / (beta h),    h = k * rho:  h_k = c_k rho_k
+//   d rho_k / dt = -i k (rho V)_k - kappa_s k^2 rho_k,    V = h' / (beta Z),    h = k * rho:  h_k = c_k rho_k
 //
-// with the kernel of analysis/clusters/circle.hpp and v = 1. Products are taken at 3N/2 angles, so that those of two waves do not come
+// with the kernel of analysis/clusters/circle.hpp, Z = h of soft-max attention, 1 of unnormalised, and v = 1. Products are taken at 3N/2 angles, so that those of two waves do not come
 // back as a third. Without noise the density tends to points, which no N resolves for long. Not collective.
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace fluxformer::clusters {
 /// The equation of a density; its states are Re rho_1, Im rho_1, Re rho_2, ...
 class CircleDensity {
  public:
-  /// `coefficients`: N, even, at least 16.
-  CircleDensity(int coefficients, double beta);
+  /// `coefficients`: N, even, at least 16; `noise`: kappa_s.
+  CircleDensity(int coefficients, double beta, Weights normalisation = Weights::softmax, double noise = 0);
   ~CircleDensity();
 
   /// Waves of a state: N/2 - 1.
@@ -29,7 +29,7 @@ class CircleDensity {
   std::vector<double> wave(int waves, double amplitude) const;
   /// rate := d/dt of a state. O(N log N).
   void rate(std::span<const double> state, std::span<double> rate);
-  /// N_2 = 1 / int rho h, N_1 = exp(-int rho log h), E = int rho h / (2 beta), dE/dt = int rho h V^2.
+  /// N_2 = 1 / int rho h, N_1 = exp(-int rho log h), E = int rho h / (2 beta), dE/dt = int rho Z V^2 by attention.
   SoftNumbers sums(std::span<const double> state);
   /// Share of the tokens in each of equal bins of angles, from 0 on.
   std::vector<double> shares(std::span<const double> state, int bins) const;
@@ -43,8 +43,13 @@ class CircleDensity {
   /// 2 pi rho, h and h' / beta at the 3N/2 angles.
   void at_angles(std::span<const double> state);
 
+  /// Z at one of the angles.
+  double denominator(std::size_t angle) const { return normalisation_ == Weights::softmax ? h_[angle] : 1; }
+
   int waves_;
   CircleKernel kernel_;
+  Weights normalisation_;
+  double noise_;
   struct Transform;
   std::unique_ptr<Transform> transform_;
   std::vector<double> density_, h_, slope_;

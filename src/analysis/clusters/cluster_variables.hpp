@@ -8,8 +8,8 @@ namespace fluxformer::clusters::variables {
 
 /// All experiments of the family write to /analysis/clusters.
 inline constexpr const char* group = "clusters";
-/// Tokens with soft-max attention.
-inline constexpr const char* softmax = "softmax";
+/// Groups in it: tokens with soft-max attention, and with unnormalised attention.
+inline constexpr const char *softmax = "softmax", *unnormalised = "unnormalised";
 
 inline const io::Variable beta = io::coordinate("beta", "", "inverse temperature of the attention"),
                           degree =
@@ -105,7 +105,7 @@ inline const io::Variable number{"number",
         {},
         "1/time",
         "rate of the wave that is followed, between the stored times at which |M_k| is from its noise, 3 "
-        "/ sqrt(n), on a ring from 0, to 0.03; NaN: fewer than two"},
+        "/ sqrt(n), from 0 if they are not random, to 0.03; NaN: fewer than two"},
     unresolved{
         "unresolved",
         {},
@@ -187,6 +187,55 @@ inline const io::Attribute fastest_harmonic{"fastest_harmonic",
                                             "degree of the displacement that grows fastest, by theory"},
     harmonic_rate_theory{"harmonic_rate_theory", "its rate", "1/time"};
 
+// Tokens on the circle with noise.
+namespace with_noise {
+inline const io::Variable ratio = io::coordinate("noise_ratio", "",
+                                                 "noise kappa_s over that at which an even cloud gathers"),
+                          branch_order = io::coordinate("branch_order", "", "M_1 of a stationary cluster");
+
+inline const io::Variable order_up{"order_up",
+                                   {"noise_ratio"},
+                                   "",
+                                   "M_1 = |mean e^{i angle}|, mean over time, while noise rises: from one "
+                                   "cluster on"},
+    order_up_error{"order_up_error", {"noise_ratio"}, "", "its standard error, from 16 parts of the time"},
+    order_down{"order_down", {"noise_ratio"}, "", "M_1 while noise falls again"},
+    order_down_error{"order_down_error", {"noise_ratio"}, "", "its standard error"},
+    number_2_up{
+        "number_2_up", {"noise_ratio"}, "", "N_2 = n^2 / sum_ij k_ij, mean over time, while noise rises"},
+    number_2_down{"number_2_down", {"noise_ratio"}, "", "N_2 while noise falls again"},
+    order_up_theory{"order_up_theory",
+                    {"noise_ratio"},
+                    "",
+                    "M_1 of the stable cluster of tokens without number; 0: there is none"},
+    order_down_theory{
+        "order_down_theory", {"noise_ratio"}, "", "the same where an even cloud does not stay; else 0"},
+    fastest_wave{"fastest_wave",
+                 {"noise_ratio"},
+                 "",
+                 "waves that grow fastest in an even cloud with this noise, by theory; 0: none",
+                 true},
+    branch_ratio{"branch_ratio",
+                 {"branch_order"},
+                 "",
+                 "noise of stationary clusters, stable and unstable ones, over that at which an even cloud "
+                 "gathers"};
+
+inline const io::Attribute critical_noise{
+    "critical_noise", "noise kappa_s at which an even cloud gathers, by theory", "1/time"},
+    critical_ratio_of_steps{"critical_ratio_of_steps",
+                            "the same for steps of this length, over that of continuous time"},
+    survival_ratio{"survival_ratio", "noise up to which there is a cluster, by theory, over critical_noise"},
+    equal_ratio{"equal_ratio",
+                "noise at which cluster and even cloud have the same free energy, over critical_noise"},
+    beta_of_jump{"beta_of_jump",
+                 "beta beyond which M_1 of unnormalised attention jumps, by theory; with soft-max attention "
+                 "it does not"},
+    step{"step", "length of a step", "time"},
+    settle{"settle", "time at each noise before M_1 is taken", "time"},
+    averaged{"averaged", "time over which M_1 is averaged", "time"};
+}  // namespace with_noise
+
 // Of the tokens of trained models by depth.
 inline const io::Variable centring = io::index(
                               "centring",
@@ -208,6 +257,12 @@ inline const io::Variable number_2{
                       {"<model>_depth", "centring", "beta"},
                       "",
                       "null: N_2 of tokens each of whose vectors has its channels permuted"},
+    number_2_across{
+        "number_2_across",
+        {"<model>_depth", "centring", "beta"},
+        "",
+        "null: N_2 of sets of as many tokens, one from each of so many samples; NaN: a sample has more "
+        "tokens than there are samples"},
     number_2_untrained{"number_2_untrained",
                        {"<model>_depth", "centring", "beta"},
                        "",
@@ -224,6 +279,59 @@ inline const io::Variable number_2{
                   {"<model>_depth", "centring", "token_delta"},
                   "",
                   "share of tokens in components of a diameter up to 3 delta"},
+    plateau{"plateau",
+            {"centring", "token_delta"},
+            "layers",
+            "longest stretch of depth over which a sample keeps its number of compact components, at least 2 "
+            "and at "
+            "most half of its tokens, mean over samples"},
+    plateau_share{"plateau_share",
+                  {"centring", "token_delta"},
+                  "",
+                  "share of samples in which that stretch is at least three layers"},
+    plateau_share_untrained{"plateau_share_untrained",
+                            {"centring", "token_delta"},
+                            "",
+                            "null: the share in the model before its training"},
+    effective_rank{
+        "effective_rank",
+        {"<model>_depth", "centring"},
+        "",
+        "exponential of the entropy of the singular values of a sample's tokens over their sum, mean over "
+        "samples"},
+    effective_rank_normal{"effective_rank_normal",
+                          {"<model>_depth", "centring"},
+                          "",
+                          "null: effective rank of normal tokens with mean and covariance of that depth"},
+    effective_rank_untrained{"effective_rank_untrained",
+                             {"<model>_depth", "centring"},
+                             "",
+                             "null: effective rank in the model before its training"},
+    leaders{"leaders",
+            {"<model>_depth", "centring"},
+            "",
+            "tokens of a sample that are farther than the middle delta from all leaders before them, mean "
+            "over samples"},
+    leader_angle{"leader_angle",
+                 {"<model>_depth", "centring"},
+                 "",
+                 "angle of a token to the nearest leader, in radians, mean over tokens and samples"},
+    log_energy{"log_energy",
+               {"layer", "head"},
+               "",
+               "log(1/n^2 sum_ij e^a_ij), a = <x, W_Q^T W_K y> / sqrt(c) of each head, of the tokens at the "
+               "beginning of "
+               "its layer, mean over samples"},
+    energy_change{"energy_change",
+                  {"layer", "head"},
+                  "",
+                  "change of log_energy until the end of the layer, with the same head"},
+    energy_change_untrained{"energy_change_untrained",
+                            {"layer", "head"},
+                            "",
+                            "null: the change in the model before its training"},
+    energy_falls{
+        "energy_falls", {"layer", "head"}, "", "share of samples in which the energy falls in the layer"},
     cosine_within{
         "cosine_within", {"<model>_depth", "centring"}, "", "mean cosine of two tokens of the same sample"},
     cosine_between{"cosine_between",
@@ -253,5 +361,41 @@ inline const io::Variable number_2{
                      "",
                      "smallest eigenvalue of the symmetric part of W_Q^T W_K over its largest in size"};
 }  // namespace of_models
+
+// Tokens of a state that evolves on depth cells, at the stored times.
+namespace of_fields {
+inline const io::Variable components_low{
+    "components_low",
+    {"time", "depth", "sample"},
+    "",
+    "components of tokens at most delta apart are at least so many; NaN: more leaders than "
+    "clusters.leaders, or no token with a direction"},
+    components_high{"components_high",
+                    {"time", "depth", "sample"},
+                    "",
+                    "components of tokens at most delta apart are at most so many; NaN as above"},
+    compact_share{
+        "compact_share",
+        {"time", "depth", "sample"},
+        "",
+        "share of tokens in compact components: within 3/2 delta of their first leader; 0: too many leaders"},
+    number_2{"number_2",
+             {"time", "depth", "sample"},
+             "",
+             "N_2 = n^2 / sum_ij k_ij, k = e^{beta (cos - 1)}, a number of clusters without threshold"},
+    number_1{"number_1",
+             {"time", "depth", "sample"},
+             "",
+             "N_1 = exp(-mean log(z_i / n)), z_i = sum_j k_ij, a number of clusters without threshold"},
+    energy{"energy", {"time", "depth", "sample"}, "", "energy E = sum_ij k_ij / (2 beta n^2)"},
+    zero_tokens{"zero_tokens",
+                {"time", "depth", "sample"},
+                "",
+                "tokens whose vector is 0: they have no direction and are left out"};
+
+/// In the order of FieldClusters::measure.
+inline const io::Variable* const all[] = {&components_low, &components_high, &compact_share, &number_2,
+                                          &number_1,       &energy,          &zero_tokens};
+}  // namespace of_fields
 
 }  // namespace fluxformer::clusters::variables

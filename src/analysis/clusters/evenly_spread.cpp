@@ -142,6 +142,14 @@ std::vector<double> zonal_displacement(const Tokens& tokens, int degree, std::ui
   return displacement;
 }
 
+bool put_on_sphere(double* x, int dimension) {
+  double largest = 0;  // squares of the row itself may be too small or too large for a number
+  for (int c = 0; c < dimension; ++c) largest = std::max(largest, std::abs(x[c]));
+  if (largest == 0) return false;
+  for (int c = 0; c < dimension; ++c) x[c] /= largest;
+  return project_to_sphere(x, 1, dimension);
+}
+
 Tokens moved(Tokens tokens, const std::vector<double>& displacement, double step) {
   const int d = tokens.dimension;
   for (Index i = 0; i < tokens.count(); ++i) {

@@ -19,6 +19,9 @@ struct Tokens {
   const double* operator[](Index token) const { return x.data() + token * dimension; }
 };
 
+/// The largest d that is looked at.
+inline constexpr int most_dimensions = 1024;
+
 /// n equally spaced tokens on the circle.
 Tokens ring(int n);
 
@@ -34,6 +37,9 @@ Tokens random_tokens(Index first, Index count, int dimension, std::uint64_t seed
 /// The displacement by a zonal harmonic, grad P_l(<x, e>) for a random direction e, tangential to the sphere, [token][channel]. P_l is the
 /// Gegenbauer polynomial of the sphere with P_l(1) = 1; on the circle, P_l(cos phi) = cos(l phi). `degree`: from 1.
 std::vector<double> zonal_displacement(const Tokens& tokens, int degree, std::uint64_t seed);
+
+/// x := x / |x| for a row of any length that is not 0; false for 0.
+bool put_on_sphere(double* x, int dimension);
 
 /// Moves each token along the geodesic in the direction of its displacement, tangential, by `step` times its length: cos(a) x + sin(a) v/|v|,
 /// a = step |v|.

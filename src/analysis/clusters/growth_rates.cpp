@@ -51,6 +51,10 @@ double growth_rate(const UniformTokens& tokens, int degree) {
           tokens.noise);
 }
 
+double critical_noise(const UniformTokens& tokens) {
+  return tokens.value * kernel_eigenvalue_over_beta(tokens.dimension, tokens.beta, 1) / weight(tokens);
+}
+
 int fastest_degree(const UniformTokens& tokens) {
   int best = 0;
   double rate = 0;
@@ -63,16 +67,19 @@ int fastest_degree(const UniformTokens& tokens) {
   return best;
 }
 
-double beta_of_two(int dimension) {
+double beta_of_ratio(int dimension, double ratio) {
   const auto excess = [&](double beta) {
-    return kernel_eigenvalue(dimension, beta, 2) / kernel_eigenvalue(dimension, beta, 1) -
-           (dimension - 1) / (2.0 * dimension);
+    return kernel_eigenvalue(dimension, beta, 2) / kernel_eigenvalue(dimension, beta, 1) - ratio;
   };
   double below = 0.25, above = 4.0 * dimension;  // near 2d/3 for large d
   std::uintmax_t most = 200;
   const auto bracket = boost::math::tools::toms748_solve(excess, below, above,
                                                          boost::math::tools::eps_tolerance<double>(50), most);
   return (bracket.first + bracket.second) / 2;
+}
+
+double beta_of_two(int dimension) {
+  return beta_of_ratio(dimension, (dimension - 1) / (2.0 * dimension));
 }
 
 double growth_in_layer(const UniformTokens& tokens, int degree, double step) {

@@ -30,9 +30,13 @@ double kernel_eigenvalue_over_beta(int dimension, double beta, int degree);
 /// The rate of harmonics of a degree from 1 on (Bruno, Pasqualotto, Agazzi, arXiv 2410.23228):
 ///   sigma_l = l (l+d-2) (v lambda_l / (beta Z) - kappa_s),    Z = lambda_0 for soft-max, 1 for unnormalised weights
 double growth_rate(const UniformTokens& tokens, int degree);
+/// The noise at which degree 1 ceases to grow: v lambda_1 / (beta Z). Higher degrees cease at less noise.
+double critical_noise(const UniformTokens& tokens);
 /// The degree that grows fastest; 0: none grows.
 int fastest_degree(const UniformTokens& tokens);
-/// The beta at which degree 1 gives way to degree 2: I_{d/2+1} / I_{d/2} = (d-1) / (2d), without noise.
+/// The beta at which lambda_2 / lambda_1 = I_{d/2+1} / I_{d/2} is `ratio`, which rises with beta from 0 to 1. 1 / (2d) < ratio < 3/4.
+double beta_of_ratio(int dimension, double ratio);
+/// The beta at which degree 1 gives way to degree 2: lambda_2 / lambda_1 = (d-1) / (2d), without noise.
 double beta_of_two(int dimension);
 /// The factor of harmonics of a degree in a layer x -> (x + h y) / |x + h y|, y = v sum_j k_ij x_j / Z_i: 1 + h sigma_l / (1 + h v q_1) with
 /// q_1 = lambda_1 / Z; without the residual, x -> y / |y|, 1 + sigma_l / (v q_1). Without noise.

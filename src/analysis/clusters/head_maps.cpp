@@ -3,12 +3,25 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "analysis/dense_matrices.hpp"
 #include "model/depth_weights.hpp"
+#include "operators/layer_norm.hpp"
 
 namespace fluxformer::clusters {
 namespace {
+
+/// The gain of the norm in front of attention, null: none. For norm = post it is that of the norm behind.
+const double* gain_before(const ModelSpec& spec, const AttentionWeights<const double>& w) {
+  return spec.norm == Norm::pre ? w.gain : nullptr;
+}
+
+/// log sum_ij e^{a_ij} of at least one number.
+double log_sum_exp(const Eigen::MatrixXd& a) {
+  const double largest = a.maxCoeff();
+  return largest + std::log((a.array() - largest).exp().sum());
+}
 
 /// W_Q G, W_K G, W_V G [c][d] and W_O [d][c] of a head.
 struct HeadWeights {
@@ -21,9 +34,8 @@ HeadWeights weights_of(const ModelSpec& spec, const AttentionWeights<const doubl
   const Index queries = spec.query_width(), keys = spec.key_width();
   const auto rows = [&](Index first) {
     Eigen::MatrixXd found = Eigen::Map<const RowMatrix>(w.w_qkv + first * d, c, d);
-    // For norm = post the gain is that of the norm behind.
-    if (spec.norm == Norm::pre && w.gain != nullptr)
-      found = found * Eigen::Map<const Eigen::VectorXd>(w.gain, d).asDiagonal();
+    if (const double* const gain = gain_before(spec, w))
+      found = found * Eigen::Map<const Eigen::VectorXd>(gain, d).asDiagonal();
     return found;
   };
   const Eigen::Map<const RowMatrix> output(w.w_o, d, queries);
@@ -84,6 +96,46 @@ std::vector<HeadMap> head_maps(const Parameters& parameters) {
       found.push_back(map_of(weights_of(spec, at.attention, head)));
   }
   return found;
+}
+
+HeadKernels::HeadKernels(const Parameters& parameters)
+    : attention_(parameters.spec.attention), channels_(attention_.channels(parameters.spec.width)) {
+  const auto& spec = parameters.spec;
+  DepthWeights<double> weights(parameters);
+  for (int layer = 1; layer <= spec.layers; ++layer) {
+    const auto w = weights.at({layer, layer - 1.0}).attention;
+    Layer one{.queries_and_keys =
+                  Eigen::Map<const RowMatrix>(w.w_qkv, spec.query_width() + spec.key_width(), spec.width),
+              .gain = {},
+              .norm = w.norm};
+    if (const double* const gain = gain_before(spec, w)) one.gain.assign(gain, gain + spec.width);
+    layers_.push_back(std::move(one));
+  }
+}
+
+void HeadKernels::put_log_energies(int layer, const RowMatrix& u, double* to) const {
+  const auto& own = layers_[layer - 1];
+  const Index n = u.rows(), d = u.cols(), heads = attention_.heads, groups = attention_.key_groups();
+  if (n == 0) {
+    std::fill(to, to + heads, std::nan(""));
+    return;
+  }
+  RowMatrix x = u;
+  if (!own.gain.empty())
+    layer_norm<double>(u.data(), d, n, d, own.norm, own.gain.data(), nullptr, x.data(), d);
+  const Eigen::MatrixXd both = x * own.queries_and_keys.transpose();
+  for (Index head = 0; head < heads; ++head) {
+    const auto q = both.middleCols(head * channels_, channels_);
+    const auto k = both.middleCols((heads + head * groups / heads) * channels_, channels_);
+    Eigen::MatrixXd a = q * k.transpose();
+    if (attention_.kernel == Kernel::l2) {
+      a.colwise() -= q.rowwise().squaredNorm() / 2;
+      a.rowwise() -= k.rowwise().squaredNorm().transpose() / 2;
+    } else {
+      a /= std::sqrt(static_cast<double>(channels_));
+    }
+    to[head] = log_sum_exp(a) - 2 * std::log(static_cast<double>(n));
+  }
 }
 
 }  // namespace fluxformer::clusters

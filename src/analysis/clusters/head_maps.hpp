@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "analysis/dense_matrices.hpp"
 #include "model/parameters.hpp"
 
 namespace fluxformer::clusters {
@@ -26,5 +27,31 @@ struct HeadMap {
 
 /// The heads at the beginning of each layer, [layer][head]. Norms are those of Frobenius. Not collective.
 std::vector<HeadMap> head_maps(const Parameters& parameters);
+
+/// The energies of tokens in the kernels of the heads themselves,
+///
+///   E = 1/n^2 sum_ij e^{a_ij},   a_ij = <x_i, M x_j> / sqrt(c)      (attention.kernel = l2: -|Q x_i - K x_j|^2 / 2)
+///
+/// where x are the tokens that attention sees, before the gain: behind the norm for norm = pre, else the states themselves. The 1/(2 beta) of
+/// theory is left out: it changes no difference of logarithms. All pairs count, also those that a mask hides. Without a norm in front of attention
+/// tokens are on no sphere: their lengths count.
+class HeadKernels {
+ public:
+  /// Keeps queries and keys at the beginning of each layer.
+  explicit HeadKernels(const Parameters& parameters);
+  /// to[head] := log E of the states u [token][channel] with the heads of layer l = 1 .. S; the largest a_ij is taken out of the sum, so that
+  /// nothing overflows. NaN for no tokens. Cost: n d (H + G) c + H n^2 c products and H n^2 exponentials. Not collective.
+  void put_log_energies(int layer, const RowMatrix& u, double* to) const;
+
+ private:
+  struct Layer {
+    RowMatrix queries_and_keys;  // [(H + G) c][d]
+    std::vector<double> gain;    // [d]; empty: no norm
+    NormSettings norm;
+  };
+  AttentionSettings attention_;
+  Index channels_;
+  std::vector<Layer> layers_;
+};
 
 }  // namespace fluxformer::clusters

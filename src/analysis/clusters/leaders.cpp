@@ -10,6 +10,7 @@
 
 #include "analysis/clusters/joined.hpp"
 #include "base/mpi.hpp"
+#include "base/statistics.hpp"
 
 namespace fluxformer::clusters {
 namespace {
@@ -78,6 +79,14 @@ void put_shares(const Tokens& tokens, const Leaders& leaders, const std::vector<
 }
 
 }  // namespace
+
+double width_of_kernel(double beta) {
+  return std::min(1.0, 0.3 / std::sqrt(beta));
+}
+
+double known_count(Index bound) {
+  return bound > 0 ? static_cast<double>(bound) : missing_value;
+}
 
 Leaders leaders_of(const Tokens& tokens, double radius, Index most, MPI_Comm comm) {
   Leaders found;

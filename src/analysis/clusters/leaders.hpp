@@ -22,6 +22,10 @@
 
 namespace fluxformer::clusters {
 
+/// An angle delta for attention of this inverse temperature, in radians: 0.3 / sqrt(beta), but at most 1. Within it tokens draw together, the
+/// kernel being about 1 / sqrt(beta) wide.
+double width_of_kernel(double beta);
+
 /// The leaders of tokens that ranks share.
 struct Leaders {
   Tokens tokens = {};  ///< unit vectors, [leader][channel]
@@ -39,6 +43,9 @@ struct SphereClusters {
   double compact_share = 0;         ///< share of tokens in compact components
   std::vector<double> masses = {};  ///< share of the tokens in each component, the largest first
 };
+/// One of these bounds as a number; NaN where it is 0.
+double known_count(Index bound);
+
 /// Counts components of this and all other ranks' tokens, which are unit vectors, between L(delta, 3 delta) and L(delta / 3, delta). Shares
 /// are those of the components of L(delta, 3 delta), which are no narrower than those of the tokens; compact is one whose tokens are within
 /// 3/2 delta of its first leader, so that it is at most 3 delta wide. `leaders`: the most to look at. Throws std::invalid_argument unless

@@ -9,12 +9,12 @@ namespace fluxformer::clusters {
 
 SoftNumbers soft_numbers(const AttendedTokens& tokens, double weight, double beta, double value,
                          MPI_Comm comm) {
-  std::array<double, 3> all{};  // w z, w log(z / W), w z |dx/dt|^2
+  std::array<double, 3> all{};  // w z, w log(z / W), w Z |dx/dt|^2
   for (std::size_t i = 0; i < tokens.z.size(); ++i) {
     const double w = tokens.weights[i], z = tokens.z[i];
     all[0] += w * z;
     all[1] += w * std::log(z / weight);
-    all[2] += w * z * tokens.squared_speed[i];
+    all[2] += w * tokens.gain[i];
   }
   sum_over_ranks(all, comm);
   const double pairs = weight * weight;

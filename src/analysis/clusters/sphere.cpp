@@ -26,10 +26,12 @@ std::optional<TokenLine> line_of(Index tokens, MPI_Comm comm) {
 
 }  // namespace
 
-SphereAttention::SphereAttention(Index tokens, int dimension, double beta, MPI_Comm comm)
+SphereAttention::SphereAttention(Index tokens, int dimension, double beta, MPI_Comm comm,
+                                 Weights normalisation)
     : tokens_(tokens),
       dimension_(dimension),
       beta_(beta),
+      normalisation_(normalisation),
       comm_(comm),
       line_(line_of(tokens, comm)),
       kernel_({.channels = dimension, .scale = beta}) {
@@ -70,9 +72,19 @@ void SphereAttention::attend(std::span<const double> u) {
 }
 
 void SphereAttention::project(double* rate) const {
-  for (Index i = 0; i < count_; ++i)
-    for (Index c = 0; c < dimension_; ++c) rate[i * dimension_ + c] = mix_[c * stride_ + i] / sum_[i];
+  for (Index i = 0; i < count_; ++i) {
+    const double scale = share(i) / sum_[i];
+    for (Index c = 0; c < dimension_; ++c) rate[i * dimension_ + c] = mix_[c * stride_ + i] * scale;
+  }
   project_to_tangent(x_.data(), rate, count_, dimension_);
+}
+
+double SphereAttention::denominator(Index i) const {
+  return sum_[i] * std::exp(top_[i]);
+}
+
+double SphereAttention::share(Index i) const {
+  return normalisation_ == Weights::softmax ? 1 : denominator(i) / static_cast<double>(tokens_);
 }
 
 void SphereAttention::velocity(std::span<const double> u, std::span<double> rate) {
@@ -87,15 +99,15 @@ void SphereAttention::velocity(std::span<const double> u, std::span<double> rate
 
 SoftNumbers SphereAttention::sums(std::span<const double> u) {
   attend(u);
-  std::vector<double> rate(u.size()), z(count_), squared_speed(count_);
+  std::vector<double> rate(u.size()), z(count_), gain(count_);
   project(rate.data());
   for (Index i = 0; i < count_; ++i) {
-    z[i] = sum_[i] * std::exp(top_[i]);
-    squared_speed[i] = inner_product(&rate[i * dimension_], &rate[i * dimension_], dimension_);
+    z[i] = denominator(i);
+    gain[i] = z[i] / share(i) * inner_product(&rate[i * dimension_], &rate[i * dimension_], dimension_);
   }
   const std::vector<double> weights(count_, 1.0);
-  return soft_numbers({.weights = weights, .z = z, .squared_speed = squared_speed},
-                      static_cast<double>(tokens_), beta_, 1, comm_);
+  return soft_numbers({.weights = weights, .z = z, .gain = gain}, static_cast<double>(tokens_), beta_, 1,
+                      comm_);
 }
 
 std::array<double, 2> degree_powers(const Tokens& tokens, MPI_Comm comm) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Tokens on the unit sphere of any dimension: soft-max attention between all pairs, in O(n^2 d), by the kernel of the model's attention.
+// Tokens on the unit sphere of any dimension: attention between all pairs, in O(n^2 d), by the kernel of the model's attention.
 //
-//   k(x, y) = e^{beta (<x, y> - 1)},    z_i = sum_j k(x_i, x_j),    y_i = sum_j k(x_i, x_j) x_j / z_i
-//   dx_i/dt = P_i y_i,    P_i = I - x_i x_i^T
+//   k(x, y) = e^{beta (<x, y> - 1)},    z_i = sum_j k(x_i, x_j),    y_i = sum_j k(x_i, x_j) x_j / Z_i
+//   dx_i/dt = P_i y_i,    P_i = I - x_i x_i^T,    Z_i = z_i of soft-max attention, n of unnormalised
 //
 // States u are vectors with the directions x = u / |u|, du/dt = |u| P y: directions move as they do on the sphere, whatever an integrator
 // does to lengths.
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analysis/clusters/evenly_spread.hpp"
+#include "analysis/clusters/growth_rates.hpp"
 #include "analysis/clusters/soft_numbers.hpp"
 #include "base/handle.hpp"
 #include "mesh/token_line.hpp"
@@ -29,7 +30,8 @@ namespace fluxformer::clusters {
 class SphereAttention {
  public:
   /// `tokens`: n on all ranks together; `dimension`: d, of the space of the sphere. Collective.
-  SphereAttention(Index tokens, int dimension, double beta, MPI_Comm comm);
+  SphereAttention(Index tokens, int dimension, double beta, MPI_Comm comm,
+                  Weights normalisation = Weights::softmax);
   SphereAttention(const SphereAttention&) = delete;
   SphereAttention& operator=(const SphereAttention&) = delete;
 
@@ -47,9 +49,13 @@ class SphereAttention {
   void attend(std::span<const double> u);
   /// rate := P_i y_i of the sums.
   void project(double* rate) const;
+  /// z_i, and its ratio to Z_i.
+  double denominator(Index i) const;
+  double share(Index i) const;
 
   Index tokens_, first_ = 0, count_ = 0, dimension_, stride_ = 0;
   double beta_;
+  Weights normalisation_;
   MPI_Comm comm_;
   std::optional<TokenLine> line_;  // of the ranks with tokens
   std::optional<TokenRing<double>> ring_;

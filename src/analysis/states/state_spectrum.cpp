@@ -14,7 +14,8 @@ namespace spectrum_sum {
 enum : Index { samples, rank, values };
 }
 
-/// r = exp(-sum_k p_k ln p_k), p_k = sigma_k / sum_j sigma_j
+}  // namespace
+
 double effective_rank_of(const Eigen::VectorXd& sigma) {
   const double sum = sigma.sum();
   double entropy = 0;
@@ -23,8 +24,6 @@ double effective_rank_of(const Eigen::VectorXd& sigma) {
     if (s != 0) entropy -= s / sum * std::log(s / sum);
   return sum == 0 ? 0 : std::exp(entropy);
 }
-
-}  // namespace
 
 SpectrumAccumulator::SpectrumAccumulator(int depths, int modes, const SlabContext& context)
     : context_(context), modes_(modes) {

@@ -8,6 +8,7 @@
 // the effective rank of Roy and Vetterli (EUSIPCO 2007, 606). r = 1: all tokens are parallel, as attention
 // alone makes them (Dong, Cordonnier, Loukas, arXiv 2103.03404). 0 for U = 0.
 
+#include <Eigen/Core>
 #include <vector>
 
 #include "analysis/accumulator.hpp"
@@ -15,6 +16,9 @@
 #include "base/index.hpp"
 
 namespace fluxformer::states {
+
+/// r from singular values, none of them below 0: 0 if all are 0, NaN if one is not finite. Not collective.
+double effective_rank_of(const Eigen::VectorXd& sigma);
 
 /// Accumulates singular values and effective ranks: means over samples. Samples may be distributed over
 /// ranks, each whole on one rank; only `reduce` is collective. Cost of a sample at one depth: O(n d min(n,

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <numbers>
+#include <vector>
+
+#include "base/random.hpp"
 
 namespace fluxformer {
 namespace {
@@ -24,6 +27,24 @@ TEST(Statistics, of_independent_measurements_have_the_standard_error_of_their_me
   EXPECT_EQ(estimate.mean, 3);
   EXPECT_DOUBLE_EQ(estimate.standard_error, std::sqrt((4 + 1 + 9) / (3.0 * 2.0)));
   EXPECT_EQ(estimate.samples, (std::vector<double>{1, 2, 6}));
+}
+
+TEST(Statistics, of_a_series_have_the_standard_error_of_its_parts) {
+  const std::vector<double> series{1, 3, 2, 4, 9, 5, 8};  // parts 1 3 | 2 4 | 9 5 8
+  const auto estimate = blocked_estimate(series, 3);
+  EXPECT_DOUBLE_EQ(estimate.mean, 32.0 / 7);
+  EXPECT_EQ(estimate.samples, (std::vector<double>{2, 3, 22.0 / 3}));
+  EXPECT_DOUBLE_EQ(estimate.standard_error, estimate_of({2, 3, 22.0 / 3}).standard_error);
+  // Each number 50 times, of a random series: the error is that of the 400 independent numbers, seven times that of 20000.
+  const RandomStream random(1, "test");
+  std::vector<double> slow, numbers;
+  for (int k = 0; k < 400; ++k) {
+    numbers.push_back(random.normal(k));
+    slow.insert(slow.end(), 50, numbers.back());
+  }
+  // 16 parts tell the error to 1 / sqrt(30), 18 per cent.
+  EXPECT_NEAR(blocked_estimate(slow, 16).standard_error / estimate_of(numbers).standard_error, 1, 4 * 0.18);
+  EXPECT_LT(estimate_of(slow).standard_error / estimate_of(numbers).standard_error, 0.2);
 }
 
 TEST(Statistics, add_gaussians_at_weighted_places) {

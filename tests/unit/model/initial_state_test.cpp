@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -51,7 +52,7 @@ TEST(InitialState, is_zero_or_the_inflow_with_or_without_noise) {
 }
 
 TEST(InitialState, on_the_sphere_has_norm_one) {
-  for (const char* kind : {"sphere", "equiangular"}) {
+  for (const char* kind : {"sphere", "clustered_sphere", "equiangular"}) {
     const auto u = state_of({.kind = kind, .gamma = 0.3, .no_zero_vectors = true}, 5, 1);
     for (std::size_t row = 0; row < u.size() / width; ++row) {
       double squares = 0;
@@ -59,6 +60,31 @@ TEST(InitialState, on_the_sphere_has_norm_one) {
       EXPECT_NEAR(squares, 1, 1e-14) << kind;
     }
   }
+}
+
+TEST(InitialState, of_groups_has_points_around_their_directions) {
+  const auto state = [](double scale) {
+    return state_of({.kind = "clustered_sphere", .scale = scale, .groups = 3, .seed = 2});
+  };
+  const auto exact = state(0), spread = state(0.01);
+  const int row_width = initial_state_samples * width;
+  for (std::size_t row = 0; row < spread.size() / width; ++row) {
+    // Token j is in group j mod 3, whose direction is the same in all cells and samples.
+    const std::size_t token = row / initial_state_samples % initial_state_tokens;
+    const double* const direction = exact.data() + token % 3 * row_width;
+    double square = 0, apart = 0, gap = 0;
+    for (std::size_t j = 0; j < width; ++j) {
+      square += std::pow(spread[row * width + j], 2);
+      apart += std::pow(spread[row * width + j] - direction[j], 2);
+      gap = std::max(gap, std::abs(exact[row * width + j] - direction[j]));
+    }
+    EXPECT_EQ(gap, 0);
+    EXPECT_NEAR(square, 1, 1e-14);
+    EXPECT_GT(apart, 0);
+    EXPECT_LT(apart, std::pow(0.01 * 6, 2));  // sqrt(5) deviations and some
+  }
+  EXPECT_NE(std::vector(exact.begin(), exact.begin() + width),
+            std::vector(exact.begin() + row_width, exact.begin() + row_width + width));
 }
 
 TEST(InitialState, of_a_cosine_is_the_product_of_modes_on_a_grid) {

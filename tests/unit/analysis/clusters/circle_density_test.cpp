@@ -53,6 +53,19 @@ TEST(CircleDensity, an_even_one_stays_and_has_the_numbers_of_theory) {
   }
 }
 
+TEST(CircleDensity, small_waves_of_unnormalised_attention_with_noise_grow_as_linear_theory_says) {
+  const double amplitude = 1e-5, noise = 0.02;
+  for (const auto weights : {Weights::softmax, Weights::unnormalised})
+    for (const int waves : {1, 2, 7}) {
+      CircleDensity density(128, 5, weights, noise);
+      const auto state = density.wave(waves, amplitude);
+      std::vector<double> rate(state.size());
+      density.rate(state, rate);
+      EXPECT_NEAR(rate[2 * waves - 2] / (amplitude / 2),
+                  growth_rate({.beta = 5, .noise = noise, .weights = weights}, waves), 1e-8);
+    }
+}
+
 /// A state with several waves, which fall off so fast that all products are resolved.
 std::vector<double> smooth_state(const CircleDensity& density) {
   auto state = density.wave(3, 0.3);
@@ -62,17 +75,19 @@ std::vector<double> smooth_state(const CircleDensity& density) {
 
 TEST(CircleDensity, energy_grows_by_what_is_dissipated) {
   const double beta = 5;
-  CircleDensity density(256, beta);
-  const auto state = smooth_state(density);
-  std::vector<double> rate(state.size());
-  density.rate(state, rate);
-  // E = (c_0 + 2 sum c_k |rho_k|^2) / (2 beta)
-  double gained = 0;
-  for (int k = 1; k <= density.waves(); ++k)
-    gained += 2 / beta * kernel_eigenvalue(2, beta, k) *
-              (state[2 * k - 2] * rate[2 * k - 2] + state[2 * k - 1] * rate[2 * k - 1]);
-  EXPECT_GT(gained, 1e-4);
-  EXPECT_NEAR(gained, density.sums(state).dissipation, 1e-14);
+  for (const auto weights : {Weights::softmax, Weights::unnormalised}) {
+    CircleDensity density(256, beta, weights);
+    const auto state = smooth_state(density);
+    std::vector<double> rate(state.size());
+    density.rate(state, rate);
+    // E = (c_0 + 2 sum c_k |rho_k|^2) / (2 beta)
+    double gained = 0;
+    for (int k = 1; k <= density.waves(); ++k)
+      gained += 2 / beta * kernel_eigenvalue(2, beta, k) *
+                (state[2 * k - 2] * rate[2 * k - 2] + state[2 * k - 1] * rate[2 * k - 1]);
+    EXPECT_GT(gained, 1e-5);
+    EXPECT_NEAR(gained, density.sums(state).dissipation, 1e-14);
+  }
 }
 
 TEST(CircleDensity, has_the_numbers_of_many_tokens) {

@@ -83,6 +83,28 @@ TEST(Circle, moments_are_all_pairs) {
     }
 }
 
+TEST(Circle, unnormalised_attention_divides_by_the_number_of_tokens) {
+  for (const double beta : {0.5, 9.0})
+    for (const int n : {10, 200}) {  // by pairs, and by moments
+      const auto angles = random_angles(n, n);
+      const double value = -1.5;
+      const CircleAttention attention(ones(angles.size()), beta, value, MPI_COMM_SELF, Weights::unnormalised);
+      const auto pairs = by_pairs(angles, beta, value);
+      std::vector<double> rate(n);
+      attention.velocity(angles, rate);
+      double dissipation = 0, z = 0;
+      for (int j = 0; j < n; ++j) {
+        const double here = pairs.rate[j] * pairs.z[j] / n;
+        EXPECT_NEAR(rate[j], here, 1e-13) << beta << ' ' << n;
+        dissipation += here * here / (value * n);  // dE/dt = mean |dx/dt|^2 / v
+        z += pairs.z[j];
+      }
+      const auto sums = attention.sums(angles);
+      EXPECT_NEAR(sums.dissipation, dissipation, 1e-13);
+      EXPECT_NEAR(sums.number_2, n * n / z, 1e-11);
+    }
+}
+
 TEST(Circle, moments_of_angles) {
   const auto angles = random_angles(200, 7);
   const auto found = attention_of(200, 3).moments(angles, 5);

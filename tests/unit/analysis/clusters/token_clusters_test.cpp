@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "analysis/clusters/growth_rates.hpp"
 #include "analysis/clusters/head_maps.hpp"
@@ -53,14 +55,16 @@ struct Measured {
   explicit Measured(int samples_count, bool nulls = true)
       : Measured(random_samples(samples_count, 6, 1, 3, 4, 1), nulls) {}
   Measured(ListedSamples listed, bool nulls)
+      : Measured(std::move(listed), nulls, probe_parameters({.tokens_x = 6, .tokens_y = 1})) {}
+  Measured(ListedSamples listed, bool nulls, Parameters parameters)
       : data(std::move(listed)),
         line(token_line(MPI_COMM_SELF, data)),
         samples(MPI_COMM_SELF, line, data, all_of(data), 3),
-        probe(probe_parameters({.tokens_x = 6, .tokens_y = 1}), line, 3, Precision::float64),
+        probe(std::move(parameters), line, 3, Precision::float64),
         settings{.betas = {0.5, 3}, .deltas = {0.4}, .nulls = nulls, .seed = 5},
         found(measure_token_clusters(samples, probe, settings)) {}
-  /// Tokens of each sample at a row, as they are or less the mean of all.
-  std::vector<RowMatrix> tokens(int at, bool centred) {
+  /// States of each sample at a row.
+  std::vector<RowMatrix> states(int at) {
     std::vector<RowMatrix> all(samples.size());
     std::vector<double> u;
     samples.for_batches([&](const Batch& batch) {
@@ -71,6 +75,11 @@ struct Measured {
           if (batch.weight[b] != 0) all[batch.key[b]] = sample_of(probe.counted(), state, b);
       });
     });
+    return all;
+  }
+  /// Tokens of each sample at a row, as they are or less the mean of all.
+  std::vector<RowMatrix> tokens(int at, bool centred) {
+    auto all = states(at);
     Eigen::RowVectorXd mean = Eigen::RowVectorXd::Zero(all[0].cols());
     Index count = 0;
     for (const auto& one : all) mean += one.colwise().sum(), count += one.rows();
@@ -212,6 +221,284 @@ TEST(TokenClusters, of_one_sample_have_no_cosine_between_samples) {
   const auto found = Measured(1).found;
   EXPECT_TRUE(std::isfinite(found.cosine_within[0]));
   EXPECT_TRUE(std::isnan(found.cosine_between[0]));
+}
+
+/// The effective rank by the eigenvalues of the products of all tokens.
+double rank_by_products(const RowMatrix& x) {
+  const Eigen::VectorXd sigma =
+      symmetric_eigen(x * x.transpose(), Eigen::EigenvaluesOnly).values.cwiseMax(0).cwiseSqrt();
+  double entropy = 0;
+  for (const double s : sigma)
+    if (s > 0) entropy -= s / sigma.sum() * std::log(s / sigma.sum());
+  return std::exp(entropy);
+}
+
+TEST(TokenClusters, have_effective_ranks_and_leaders) {
+  Measured m(7);
+  m.settings.deltas = {0.1, 1};  // of two the second is the middle one
+  const auto measured = measure_token_clusters(m.samples, m.probe, m.settings);
+  for (int depth = 0; depth < 3; ++depth)
+    for (const int centring : {0, 1}) {
+      double rank = 0, leaders = 0, angle = 0;
+      for (const auto& x : m.tokens(depth, centring == 1)) {
+        rank += rank_by_products(x) / 7;
+        std::vector<Index> found;
+        const auto nearest = [&](Index i) {
+          double least = 10;  // 2 atan(|x - y| / |x + y|) is at most pi
+          for (const Index j : found)
+            least =
+                std::min(least, 2 * std::atan2((x.row(i) - x.row(j)).norm(), (x.row(i) + x.row(j)).norm()));
+          return least;
+        };
+        for (Index i = 0; i < x.rows(); ++i)
+          if (nearest(i) > 1) found.push_back(i);
+        for (Index i = 0; i < x.rows(); ++i) angle += nearest(i) / static_cast<double>(x.rows()) / 7;
+        leaders += static_cast<double>(found.size()) / 7;
+      }
+      const Index at = depth * 2 + centring;
+      // Square roots of eigenvalues of products: the smallest singular values have the round-off of the largest over themselves.
+      EXPECT_NEAR(measured.effective_rank[at], rank, 1e-7);
+      EXPECT_NEAR(measured.leaders[at], leaders, token_cluster_rounding);
+      EXPECT_NEAR(measured.leader_angle[at], angle, 1e-7);  // by products: to some 3e-8
+    }
+  EXPECT_GT(measured.leader_angle[0], 0);
+  // The embedded tokens are normal but for their positions: means of 400 samples have a standard error of 0.7 %.
+  const Measured many(400);
+  EXPECT_NEAR(many.found.effective_rank_normal[1] / many.found.effective_rank[1], 1, 0.03);
+}
+
+TEST(LeadersByProducts, by_hand) {
+  const auto of = [](const std::vector<double>& angles) {
+    return leaders_by_products(products_of_angles(angles), 0.3);
+  };
+  constexpr double acos_rounding = 1e-7;  // angles by products
+  EXPECT_EQ(of({0, 0.2, 0.5, 0.9, 1}).leaders, 3);
+  EXPECT_NEAR(of({0, 0.2, 0.5, 0.9, 1}).angle, 0.3 / 5, acos_rounding);
+  // The nearest leader is not the first within reach, and may come later.
+  EXPECT_EQ(of({0, 0.35, 0.25}).leaders, 2);
+  EXPECT_NEAR(of({0, 0.35, 0.25}).angle, 0.1 / 3, acos_rounding);
+  EXPECT_NEAR(of({0, 0.25, 0.35}).angle, 0.1 / 3, acos_rounding);
+  EXPECT_EQ(of({0.25, 0, 0.35}).leaders, 1);
+  EXPECT_NEAR(of({0.25, 0, 0.35}).angle, 0.35 / 3, acos_rounding);
+  EXPECT_EQ(of({1, 1 + std::numbers::pi}).leaders, 2);
+  EXPECT_EQ(of({1, 1 + std::numbers::pi}).angle, 0);
+  EXPECT_NEAR(of({1, 1, 1}).angle, 0, acos_rounding);
+  EXPECT_TRUE(std::isnan(leaders_by_products(std::vector<double>{}, 0.3).angle));
+  EXPECT_TRUE(
+      std::isnan(leaders_by_products(std::vector<double>{1, std::nan(""), std::nan(""), 1}, 0.3).angle));
+}
+
+TEST(LongestPlateau, by_hand) {
+  const std::vector<double> s{0, 0.5, 1, 2, 3, 4};
+  const std::vector<bool> all(6, true);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{5, 4, 3, 3, 3, 2}, all), 2);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{4, 4, 4, 4, 4, 4}, all), 4);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{1, 2, 3, 4, 5, 6}, all), 0);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{4, 4, 4, 4, 4, 4}, std::vector<bool>(6, false)), 0);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{4, 4, 4, 4, 4, 4}, {true, true, false, true, true, true}),
+            2);
+  EXPECT_EQ(longest_plateau(s, std::vector<double>{4, 4, 4, 4, 4, 2}, {false, true, true, true, false, true}),
+            1.5);
+}
+
+TEST(NumberAcross, of_orthogonal_tokens_is_that_of_single_ones) {
+  const RowMatrix tokens = 3 * RowMatrix::Identity(5, 7);
+  const std::vector<double> betas{0.5, 3};
+  for (const Index first : {0, 3}) {  // from 3 on around the end
+    const auto found = log_number_across(tokens, first, 4, 0, betas);
+    for (const std::size_t k : {0, 1})
+      EXPECT_NEAR(found[k], std::log(4 / (1 + 3 * std::exp(-betas[k]))), 1e-14);
+  }
+  RowMatrix pairs = tokens;
+  pairs.row(0) = 2 * pairs.row(4);  // the same direction
+  EXPECT_NEAR(log_number_across(pairs, 4, 2, 0, betas)[1], 0, 1e-14);
+  EXPECT_NEAR(log_number_across(pairs, 3, 2, 0, betas)[1], std::log(2 / (1 + std::exp(-3.0))), 1e-14);
+  pairs.row(1).setZero();  // has no direction
+  EXPECT_NEAR(log_number_across(pairs, 0, 2, 0, betas)[1], 0, 1e-14);
+  EXPECT_TRUE(std::isnan(log_number_across(tokens, 0, 6, 0, betas)[0]));
+}
+
+/// A model of `layers` layers whose states are the linear embedding of the features, without positions, at all depths.
+Parameters constant_states(int layers) {
+  auto p = probe_parameters(
+      {.alpha = 0, .rho = 0, .layers = layers, .cells = layers, .tokens_x = 6, .tokens_y = 1});
+  std::ranges::fill(p.view("embedding/position"), 0.0);
+  return p;
+}
+
+/// Samples of six tokens; in each the first `first` tokens are the same, and so are the others.
+ListedSamples two_groups(int samples, int first) {
+  ListedSamples::Content content{
+      .tokens_x = 6, .features = 3, .classes = 4, .input = {}, .lengths = {}, .labels = {}};
+  for (int sample = 0; sample < samples; ++sample) {
+    const auto groups = random_vector(2 * 3, 70 + static_cast<unsigned>(sample));
+    for (int t = 0; t < 6; ++t)
+      for (int j = 0; j < 3; ++j) content.input.push_back(groups[(t < first ? 0 : 3) + j]);
+    content.lengths.push_back(6);
+    content.labels.push_back(0);
+  }
+  return ListedSamples(std::move(content));
+}
+
+TEST(TokenClusters, tell_clusters_within_samples_from_clusters_of_all_samples) {
+  // All tokens of a sample are the same, and the samples apart: one cluster in each. Six samples of six tokens: each set of one token of
+  // each sample has all six, whatever their order.
+  Measured m(two_groups(6, 6), true, constant_states(2));
+  RowMatrix one_each(6, 6);
+  for (int depth = 0; depth < 3; ++depth) {
+    const auto tokens = m.tokens(depth, false);
+    for (int sample = 0; sample < 6; ++sample) one_each.row(sample) = tokens[sample].row(sample);
+    for (const int beta : {0, 1}) {
+      const Index at = depth * 4 + beta;
+      EXPECT_NEAR(m.found.number_2[at], 1, token_cluster_rounding);
+      EXPECT_NEAR(m.found.number_2_across[at],
+                  std::exp(Measured::log_number_2(one_each, m.settings.betas[beta])), token_cluster_rounding);
+    }
+    EXPECT_GT(m.found.number_2_across[depth * 4 + 1], 1.5);
+    // -p ln p of five p of the size of round-off
+    EXPECT_NEAR(m.found.effective_rank[depth * 2], 1, 10 * token_cluster_rounding);
+  }
+  // The other way round: all samples are the same, so that sets of tokens at all six places are samples.
+  auto content = ListedSamples::Content{.tokens_x = 6,
+                                        .features = 3,
+                                        .classes = 4,
+                                        .input = {},
+                                        .lengths = std::vector<int>(12, 6),
+                                        .labels = std::vector<int>(12, 0)};
+  const auto tokens = random_vector(6 * 3, 9);
+  for (int sample = 0; sample < 12; ++sample)
+    content.input.insert(content.input.end(), tokens.begin(), tokens.end());
+  const auto same = Measured(ListedSamples(content), true).found;
+  for (std::size_t k = 0; k < same.number_2.size(); ++k)
+    EXPECT_NEAR(same.number_2_across[k], same.number_2[k], token_cluster_rounding);
+  EXPECT_TRUE(std::isnan(Measured(two_groups(5, 6), true, constant_states(2)).found.number_2_across[0]));
+  EXPECT_TRUE(Measured(3, false).found.number_2_across.empty());
+}
+
+TEST(TokenClusters, have_plateaus_where_clusters_of_several_tokens_stay) {
+  // Two points in each sample, at all depths, farther apart than 0.4 in random directions but for few samples.
+  for (const int layers : {2, 4}) {
+    Measured m(two_groups(8, 3), false, constant_states(layers));
+    double apart = 0;
+    for (const auto& x : m.tokens(0, false)) apart += x.row(0).dot(x.row(5)) < std::cos(0.4) ? 1.0 / 8 : 0;
+    ASSERT_GT(apart, 0);
+    EXPECT_NEAR(m.found.plateau[0], apart * layers, 1e-12);
+    EXPECT_NEAR(m.found.plateau_share[0], layers == 4 ? apart : 0, 1e-12);
+  }
+  // One cluster of all tokens is no plateau, nor are tokens each of which is alone.
+  EXPECT_EQ(Measured(two_groups(8, 6), false, constant_states(4)).found.plateau[0], 0);
+  auto single = Measured(random_samples(6, 6, 1, 3, 4, 1), false, constant_states(4));
+  single.settings.deltas = {1e-6};
+  EXPECT_EQ(measure_token_clusters(single.samples, single.probe, single.settings).plateau[0], 0);
+}
+
+TEST(TokenClusters, have_the_energy_change_of_each_layer) {
+  for (const int cells : {2, 4, 3}) {
+    const ProbeSpec spec{.kind = cells == 2 ? ModelKind::transformer : ModelKind::pde,
+                         .layers = 2,
+                         .cells = cells,
+                         .tokens_x = 6,
+                         .tokens_y = 1};
+    Measured m(random_samples(7, 6, 1, 3, 4, 1), false, probe_parameters(spec));
+    const HeadKernels kernels(m.probe.parameters());
+    for (int layer = 1; layer <= 2; ++layer)
+      for (int head = 0; head < 2; ++head) {
+        const Index at = (layer - 1) * 2 + head;
+        if (cells == 3) {  // no cell ends in the middle
+          EXPECT_TRUE(std::isnan(m.found.log_energy[at]) && std::isnan(m.found.energy_change[at]));
+          continue;
+        }
+        const auto before = m.states((layer - 1) * cells / 2), after = m.states(layer * cells / 2);
+        double first = 0, change = 0, falls = 0;
+        for (std::size_t sample = 0; sample < 7; ++sample) {
+          double one[2], other[2];
+          kernels.put_log_energies(layer, before[sample], one);
+          kernels.put_log_energies(layer, after[sample], other);
+          first += one[head] / 7, change += (other[head] - one[head]) / 7;
+          falls += other[head] < one[head] ? 1.0 / 7 : 0;
+        }
+        EXPECT_NEAR(m.found.log_energy[at], first, token_cluster_rounding);
+        EXPECT_NEAR(m.found.energy_change[at], change, token_cluster_rounding);
+        EXPECT_NEAR(m.found.energy_falls[at], falls, token_cluster_rounding);
+      }
+  }
+}
+
+TEST(TokenClusters,
+     energy_rises_in_every_layer_under_the_hypotheses_of_theory_and_falls_with_values_of_other_sign) {
+  for (const double value : {1.0, -0.5}) {
+    ModelSpec model = small_model(2);
+    model.norm = Norm::sphere;
+    model.attention.layer_norm = false;
+    model.attention.heads = 1;
+    model.features = 3, model.tokens = 6, model.classes = 4, model.cells = 2;
+    Parameters p(model);
+    initialise_scaled_identity(p, 1.5, value);
+    std::ranges::copy(random_vector(6 * 3, 4), p.view("embedding/W").begin());
+    const auto found = Measured(random_samples(20, 6, 1, 3, 4, 1), false, p).found;
+    // The embedded tokens are not on the sphere: layer 2 is that of theory.
+    EXPECT_EQ(found.energy_falls[1], value > 0 ? 0 : 1);
+    EXPECT_GT(value * found.energy_change[1], 0);
+  }
+}
+
+TEST(HeadKernels, of_two_tokens_by_hand) {
+  auto model = small_model(1);
+  model.norm = Norm::sphere;
+  model.attention.layer_norm = false;
+  model.attention.heads = 1;
+  Parameters p(model);
+  initialise_scaled_identity(p, 1.5, 3);
+  RowMatrix u = RowMatrix::Zero(2, 6);
+  u(0, 0) = 1;
+  u(1, 0) = std::cos(0.7), u(1, 1) = std::sin(0.7);
+  const double beta = 2.25 / std::sqrt(6.0);
+  double found = 0;
+  HeadKernels(p).put_log_energies(1, u, &found);
+  EXPECT_NEAR(found, beta + std::log((1 + std::exp(beta * (std::cos(0.7) - 1))) / 2), 1e-14);
+  // Far beyond what an exponential can say: e^{10^6 beta} of each token with itself, and next to nothing of the pair.
+  HeadKernels(p).put_log_energies(1, 1000 * u, &found);
+  EXPECT_NEAR(found / (1e6 * beta - std::log(2)), 1, 1e-14);
+  HeadKernels(p).put_log_energies(1, u.topRows(0), &found);
+  EXPECT_TRUE(std::isnan(found));
+}
+
+TEST(HeadKernels, are_those_of_whole_matrices) {
+  for (const auto kernel : {Kernel::dot, Kernel::l2})
+    for (const auto map : {NormMap::layer, NormMap::rms}) {
+      auto model = small_model(2);
+      model.norm_map = map;
+      model.attention.heads = 3;
+      model.attention.groups = 1;
+      model.attention.kernel = kernel;
+      const auto p = random_parameters({.model = model});
+      const Index d = 6, c = 2;
+      const auto matrix = [&](const char* name, Index rows) {
+        return RowMatrix(
+            Eigen::Map<const RowMatrix>(p.view("layers/2/" + std::string(name)).data(), rows, d));
+      };
+      const auto gain =
+          Eigen::Map<const Eigen::VectorXd>(p.view("layers/2/norm1_gain").data(), d).asDiagonal();
+      const auto numbers = random_vector(5 * 6, 8);
+      const RowMatrix u = Eigen::Map<const RowMatrix>(numbers.data(), 5, 6);
+      double found[3];
+      HeadKernels(p).put_log_energies(2, u, found);
+      for (int head = 0; head < 3; ++head) {
+        double sum = 0;
+        for (Index i = 0; i < 5; ++i)
+          for (Index j = 0; j < 5; ++j) {
+            const auto normed = [&](Index t) {
+              Eigen::VectorXd x = u.row(t);
+              if (map == NormMap::layer) x.array() -= x.mean();
+              return Eigen::VectorXd(gain * (x / std::sqrt(x.squaredNorm() / 6 + model.norm_eps)));
+            };
+            const Eigen::VectorXd q = matrix("W_Q", d).middleRows(head * c, c) * normed(i),
+                                  k = matrix("W_K", c) * normed(j);
+            sum += std::exp(kernel == Kernel::dot ? q.dot(k) / std::sqrt(2.0) : -(q - k).squaredNorm() / 2);
+          }
+        EXPECT_NEAR(found[head], std::log(sum / 25), 1e-13);
+      }
+    }
 }
 
 TEST(HeadMaps, of_scaled_identities_satisfy_the_hypotheses) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "tests/support/listed_samples.hpp"
@@ -25,6 +26,21 @@ SpectrumAccumulator spectrum_of(const SlabContext& context, const std::vector<do
   meter.add(0, u.data());
   meter.reduce(MPI_COMM_SELF);
   return meter;
+}
+
+TEST(EffectiveRank, of_known_singular_values) {
+  const auto of = [](std::initializer_list<double> list) {
+    Eigen::VectorXd sigma(static_cast<Index>(list.size()));
+    std::ranges::copy(list, sigma.begin());
+    return effective_rank_of(sigma);
+  };
+  EXPECT_NEAR(of({2, 2, 2}), 3, state_spectrum_rounding);
+  EXPECT_NEAR(of({4, 2, 2}), std::pow(2, 1.5),
+              state_spectrum_rounding);  // entropy of 1/2, 1/4, 1/4: 3/2 ln 2
+  EXPECT_EQ(of({5}), 1);
+  EXPECT_EQ(of({5, 0, 0}), 1);
+  EXPECT_EQ(of({0, 0}), 0);
+  EXPECT_TRUE(std::isnan(of({1, std::nan("")})));
 }
 
 TEST(StateSpectrum, of_two_tokens_by_hand) {

@@ -121,6 +121,10 @@ TEST(StartPlan, has_the_value_of_every_key) {
   EXPECT_EQ(start.mode, 3);
   EXPECT_EQ(start.scale, 2);
   EXPECT_EQ(start.seed, 11U);
+  const auto groups = evolution({"start.state=clustered_sphere", "start.groups=4", "start.scale=0.01"}).start;
+  EXPECT_EQ(groups.kind, "clustered_sphere");
+  EXPECT_EQ(groups.groups, 4);
+  EXPECT_EQ(groups.scale, 0.01);
 }
 
 TEST(StartPlan, refuses_the_state_0_on_the_sphere) {
@@ -145,6 +149,37 @@ TEST(OutputPlan, has_the_value_of_every_key) {
   EXPECT_EQ(output.depth_stride, 2);
   EXPECT_EQ(output.channel_stride, 4);
   EXPECT_EQ(output.compression, 5);
+  EXPECT_FALSE(output.counts.has_value());
+}
+
+clusters::FieldClusterSettings counts(const std::vector<std::string>& given) {
+  const auto found = output_of_evolve(plan("evolve", joined({"clusters.measure=true"}, given))).counts;
+  return with_kernel(found.value(), 16);
+}
+
+TEST(OutputPlan, of_clusters_has_the_kernel_of_the_keys_or_of_the_model) {
+  const auto given = counts({"clusters.beta=9", "clusters.delta=0.2", "clusters.leaders=30"});
+  EXPECT_EQ(given.beta, 9);
+  EXPECT_EQ(given.delta, 0.2);
+  EXPECT_EQ(given.leaders, 30);
+  EXPECT_EQ(counts({}).beta, 4);  // the root of the width
+  EXPECT_DOUBLE_EQ(counts({}).delta, 0.15);
+  EXPECT_EQ(counts({}).leaders, 4096);
+  EXPECT_EQ(counts({"clusters.beta=0.01"}).delta, 1);
+  EXPECT_EQ(counts({"model.initial=identity", "model.beta=9"}).beta, 9);
+  EXPECT_DOUBLE_EQ(counts({"model.initial=identity", "model.beta=9"}).delta, 0.1);
+  EXPECT_EQ(counts({"model.initial=identity", "model.beta=9", "clusters.beta=2"}).beta, 2);
+}
+
+TEST(OutputPlan, of_clusters_refuses_what_cannot_be) {
+  const auto refusal = [](const std::vector<std::string>& given) {
+    return complaint<BadInput>([&] { counts(given); });
+  };
+  EXPECT_THAT(refusal({"clusters.delta=2.1"}), HasSubstr("clusters.delta"));
+  EXPECT_THAT(refusal({"clusters.delta=1e-9"}), HasSubstr("clusters.delta"));
+  EXPECT_THAT(refusal({"clusters.beta=-1"}), HasSubstr("clusters.beta"));
+  EXPECT_THAT(complaint<BadInput>([] { plan("evolve", {"clusters.beta=2"}).refuse_idle_keys(); }),
+              HasSubstr("clusters.beta: needs clusters.measure"));
 }
 
 }  // namespace

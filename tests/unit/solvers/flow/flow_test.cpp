@@ -60,6 +60,16 @@ TEST(Flow, ends_after_the_step_that_it_is_told_to) {
   EXPECT_NEAR(flow.state()[0], std::cos(3.0), 1e-6);
 }
 
+TEST(Flow, is_there_if_the_step_that_it_ends_after_ends_there) {
+  const auto rest = [](std::span<const double>, std::span<double> rate) { rate[0] = 0; };
+  Flow flow(MPI_COMM_SELF, {1}, rest, 1e-8, {.time = 0, .step = 2});
+  const auto once = [](std::span<const double>) { return false; };
+  EXPECT_TRUE(flow.advance(2, once));
+  EXPECT_EQ(flow.clock().time, 2);
+  EXPECT_FALSE(flow.advance(1e4, once));  // steps grow tenfold
+  EXPECT_LT(flow.clock().time, 1e4);
+}
+
 TEST(Flow, limited_steps_contract_what_long_ones_would_not) {
   // The decay to 0 at the rate 1, far below the tolerance: only a limit keeps steps within the stable ones.
   const auto decay = [](std::span<const double> u, std::span<double> rate) { rate[0] = -u[0]; };
