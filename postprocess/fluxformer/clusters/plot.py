@@ -1,7 +1,7 @@
 """Figures of clusters, as in their sections of the report; with --animation also tokens in time, as animated GIFs.
 
     fluxformer plot out/clusters_circle.h5 [--animation]
-    fluxformer plot out/formation_*.h5
+    fluxformer plot out/formation_{1000,10000,100000,1000000}.h5
 
 Runs of clusters_circle that differ in clusters.tokens are one study: times at which clusters form over the number of tokens, with a table.
 """
