@@ -55,7 +55,6 @@ class Moving {
   /// Towards a later time by a run of steps, or less if `go_on` ends it. True once it is there. Collective.
   bool run(double time, const Flow::GoOn& go_on = {});
   Flow& flow() { return *flow_; }
-  const Flow& flow() const { return *flow_; }
   State state() const { return {flow_->state(), flow_->clock(), evaluations(), seconds_}; }
   const io::FlatPart& part() const { return part_; }
   MPI_Comm comm() const { return comm_; }

@@ -141,8 +141,10 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
                     problem_.equation->spec().depth.shortest()}) {
   if (output_.logits) require_storable_logits(problem_);
   if (output_.attention) require_storable_attention(problem_);
-  if (output_.counts)
+  if (output_.counts) {
+    output_.counts = with_kernel(*output_.counts, problem_.mesh->spec().width);
     require_memory_of_clusters({*problem_.mesh, problem_.slab, *output_.counts}, *problem_.mesh);
+  }
 }
 
 bool EvolveExperiment::find_reference() {

@@ -120,7 +120,7 @@ EvolveRecord::EvolveRecord(const EvolveOutput& output, const RunAttributes& run,
       archive_(std::move(claim)),
       arrival_(static_cast<std::size_t>(mesh_.total_cells()), output.threshold) {
   for (const auto& [name, value] : run) archive_.attribute(name, value);
-  if (output.counts) clusters_.emplace(mesh_, problem.slab, with_kernel(*output.counts, mesh_.spec().width));
+  if (output.counts) clusters_.emplace(mesh_, problem.slab, *output.counts);
   define_axes();
   if (output.model) write_weights();
 }

@@ -15,13 +15,6 @@
 namespace fluxformer::clusters {
 namespace {
 
-/// |x - y|^2 of unit vectors that are `angle` apart; infinite from pi on, which no two are beyond.
-double squared_chord(double angle) {
-  if (angle >= std::numbers::pi) return std::numeric_limits<double>::infinity();
-  const double half = std::sin(angle / 2);
-  return 4 * half * half;
-}
-
 double squared_distance(const double* x, const double* y, int dimension) {
   double sum = 0;
   for (int k = 0; k < dimension; ++k) sum += (x[k] - y[k]) * (x[k] - y[k]);
@@ -79,6 +72,12 @@ void put_shares(const Tokens& tokens, const Leaders& leaders, const std::vector<
 }
 
 }  // namespace
+
+double squared_chord(double angle) {
+  if (angle >= std::numbers::pi) return std::numeric_limits<double>::infinity();
+  const double half = std::sin(angle / 2);
+  return 4 * half * half;
+}
 
 double width_of_kernel(double beta) {
   return std::min(1.0, 0.3 / std::sqrt(beta));

@@ -22,6 +22,9 @@
 
 namespace fluxformer::clusters {
 
+/// |x - y|^2 of unit vectors that are `angle` apart, in radians; infinite from pi on, which no two are beyond.
+double squared_chord(double angle);
+
 /// An angle delta for attention of this inverse temperature, in radians: 0.3 / sqrt(beta), but at most 1. Within it tokens draw together, the
 /// kernel being about 1 / sqrt(beta) wide.
 double width_of_kernel(double beta);

@@ -3,13 +3,13 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
 
 #include "analysis/accumulator.hpp"
 #include "analysis/clusters/growth_rates.hpp"
 #include "analysis/clusters/head_maps.hpp"
 #include "analysis/clusters/joined.hpp"
+#include "analysis/clusters/leaders.hpp"
 #include "analysis/dense_matrices.hpp"
 #include "analysis/state_examples.hpp"
 #include "analysis/states/state_spectrum.hpp"
@@ -464,18 +464,18 @@ void append_depths(const Meter& meter, const Sizes& sizes, bool nulls, TokenClus
 
 Components components_of(std::span<const double> products, double delta) {
   const auto n = static_cast<Index>(std::llround(std::sqrt(static_cast<double>(products.size()))));
-  // |x - y|^2 = 2 - 2 <x, y> <= 4 sin^2(angle / 2)
-  const auto within = [&](Index i, Index j, double angle) {
-    const double half = std::sin(angle / 2);
-    return angle >= std::numbers::pi || 2 - 2 * products[i * n + j] <= 4 * half * half;
+  // |x - y|^2 = 2 - 2 <x, y>
+  const auto within = [&](Index i, Index j, double squared) {
+    return 2 - 2 * products[i * n + j] <= squared;
   };
-  const auto component = components(n, [&](Index i, Index j) { return within(i, j, delta); });
+  const double near = squared_chord(delta), wide_from = squared_chord(3 * delta);
+  const auto component = components(n, [&](Index i, Index j) { return within(i, j, near); });
   Components found;
   for (const Index own : component) found.number = std::max(found.number, own + 1);
   std::vector<bool> wide(found.number, false);
   for (Index i = 0; i < n; ++i)
     for (Index j = 0; j < i; ++j)
-      if (component[i] == component[j] && !within(i, j, 3 * delta)) wide[component[i]] = true;
+      if (component[i] == component[j] && !within(i, j, wide_from)) wide[component[i]] = true;
   for (const Index own : component) found.compact_share += wide[own] ? 0 : 1 / static_cast<double>(n);
   return found;
 }
@@ -485,7 +485,7 @@ LeaderAngle leaders_by_products(std::span<const double> products, double radius)
   if (n == 0 || !std::ranges::all_of(products, [](double p) { return std::isfinite(p); }))
     return {.leaders = 0, .angle = std::nan("")};
   const auto squared_chord_of = [&](Index i, Index j) { return std::max(0.0, 2 - 2 * products[i * n + j]); };
-  const double half = std::sin(radius / 2), within = 4 * half * half;
+  const double within = squared_chord(radius);
   std::vector<Index> leaders;
   std::vector<bool> leads(n, false);
   for (Index i = 0; i < n; ++i)
