@@ -16,8 +16,8 @@ io::WholeItem count_of_tokens(Index most) {
 }
 
 constexpr double equal = 1e-9;  // diameter of a cluster that counts as a point, in radians
-// The eigenvalue of tokens within a cluster is -1, and closer to 0 with unnormalised attention. Steps up to this contract it, by 0.17 or as they should; longer ones, which the tolerance
-// allows, would let its diameter hover at the tolerance.
+// The eigenvalue of tokens within a cluster is -1, and closer to 0 with unnormalised attention. Steps up to this contract it, by 0.17 or as they
+// should; longer ones, which the tolerance allows, would let its diameter hover at the tolerance.
 constexpr double contracting = 2;
 
 }  // namespace

@@ -15,7 +15,8 @@
 
 namespace fluxformer {
 
-/// This rank's piece of a list with a number for each of so many tokens, which the ranks share evenly (data::balanced_shard).
+/// This rank's piece of a list with a number for each of so many tokens, which the ranks share evenly (data::balanced_shard). Not
+/// collective.
 io::FlatPart evenly_shared(Index tokens, MPI_Comm comm);
 
 /// The tokens of a start on their way, which the ranks share evenly; their numbers are angles.

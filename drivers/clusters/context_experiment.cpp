@@ -1,6 +1,5 @@
 // `clusters_context`: does attention still cluster tokens in long contexts? Tokens of one cosine, of which any number is one number.
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>

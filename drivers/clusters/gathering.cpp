@@ -150,7 +150,7 @@ std::vector<double> listed_masses(double number, std::vector<double> masses) {
 
 GatheringStudy::GatheringStudy(Gathering plan, const std::optional<TokensOfFile>& from_file,
                                std::vector<Course::Column> columns)
-    : plan_(std::move(plan)), columns_(std::move(columns)), course_(columns_) {
+    : plan_(std::move(plan)), course_(std::move(columns)) {
   if (from_file) sources_ = {from_file->source};
 }
 
@@ -200,12 +200,12 @@ void GatheringStudy::measure(const Place& place, Results& to) {
     if (!to.go_on(static_cast<double>(course_.count()) / static_cast<double>(all), note.str())) return;
   }
   course_.fill(all);
-  for (const auto& [variable, numbers] : columns_) to.put(variable, course_.of(variable));
+  for (const auto& [variable, numbers] : course_.columns()) to.put(variable, course_.of(variable));
   to.put(stored::evaluations, {static_cast<double>(moving_->evaluations())});
   to.put(stored::evaluation_seconds, {moving_->evaluation_seconds()});
   to.say(place.name + ": " + conclude_seed(course_, *moving_, to));
   moving_.reset();
-  course_ = Course(columns_);
+  course_ = Course(course_.columns());
 }
 
 std::string GatheringStudy::put_clusters(const Course& course, Results& to) const {

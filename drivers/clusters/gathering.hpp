@@ -3,7 +3,6 @@
 // Studies of tokens that gather in time: from each start they move, and are looked at at the stored times. Keys, starts, and the way of a
 // seed, which may be stopped and continued everywhere.
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,7 +108,6 @@ class GatheringStudy : public Study {
  private:
   Gathering plan_;
   std::vector<Source> sources_;
-  std::vector<Course::Column> columns_;
   // The present seed, if it has begun.
   std::unique_ptr<Moving> moving_;
   Course course_;

@@ -2,11 +2,9 @@
 // closed forms.
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "analysis/clusters/cluster_variables.hpp"

@@ -1,16 +1,15 @@
 // `clusters_models`: do the tokens of trained models cluster with depth, as those of cluster theory do?
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
+#include <iterator>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/clusters/cluster_variables.hpp"
 #include "analysis/clusters/head_maps.hpp"
 #include "analysis/clusters/token_clusters.hpp"
-#include "base/error.hpp"
 #include "base/statistics.hpp"
 #include "drivers/compare/model_study.hpp"
 #include "drivers/registry.hpp"
@@ -34,6 +33,51 @@ void declare_clusters_models(Options& options) {
       {.minimum = 1e-6, .maximum = 3.14, .not_empty = true});
 }
 
+namespace of_models = clusters::variables::of_models;
+using TokenNumbers = clusters::TokenClusters;
+
+/// The numbers of tokens that are stored: of the trained model, or of the untrained one.
+struct StoredNumbers {
+  const io::Variable& variable;
+  std::vector<double> TokenNumbers::*numbers;
+  enum { trained, untrained } model = trained;
+};
+const StoredNumbers numbers_of_tokens[] = {
+    {of_models::number_2, &TokenNumbers::number_2},
+    {of_models::number_2_normal, &TokenNumbers::number_2_normal},
+    {of_models::number_2_permuted, &TokenNumbers::number_2_permuted},
+    {of_models::number_2_across, &TokenNumbers::number_2_across},
+    {of_models::number_2_untrained, &TokenNumbers::number_2, StoredNumbers::untrained},
+    {of_models::number_2_uniform, &TokenNumbers::number_2_uniform},
+    {of_models::components, &TokenNumbers::components},
+    {of_models::compact_share, &TokenNumbers::compact_share},
+    {of_models::plateau, &TokenNumbers::plateau},
+    {of_models::plateau_share, &TokenNumbers::plateau_share},
+    {of_models::plateau_share_untrained, &TokenNumbers::plateau_share, StoredNumbers::untrained},
+    {of_models::effective_rank, &TokenNumbers::effective_rank},
+    {of_models::effective_rank_normal, &TokenNumbers::effective_rank_normal},
+    {of_models::effective_rank_untrained, &TokenNumbers::effective_rank, StoredNumbers::untrained},
+    {of_models::leaders, &TokenNumbers::leaders},
+    {of_models::leader_angle, &TokenNumbers::leader_angle},
+    {of_models::log_energy, &TokenNumbers::log_energy},
+    {of_models::energy_change, &TokenNumbers::energy_change},
+    {of_models::energy_change_untrained, &TokenNumbers::energy_change, StoredNumbers::untrained},
+    {of_models::energy_falls, &TokenNumbers::energy_falls},
+    {of_models::cosine_within, &TokenNumbers::cosine_within},
+    {of_models::cosine_between, &TokenNumbers::cosine_between},
+    {of_models::left_out, &TokenNumbers::left_out},
+    {of_models::escape, &TokenNumbers::escape},
+    {of_models::escape_error, &TokenNumbers::escape_error},
+    {of_models::escape_untrained, &TokenNumbers::escape, StoredNumbers::untrained}};
+
+/// The numbers of heads that are stored.
+const std::pair<const io::Variable&, double clusters::HeadMap::*> numbers_of_heads[] = {
+    {of_models::value_radius, &clusters::HeadMap::value_radius},
+    {of_models::value_scale, &clusters::HeadMap::value_scale},
+    {of_models::value_mismatch, &clusters::HeadMap::value_mismatch},
+    {of_models::antisymmetry, &clusters::HeadMap::antisymmetry},
+    {of_models::least_eigenvalue, &clusters::HeadMap::least_eigenvalue}};
+
 class ClustersOfModels final : public ModelStudy {
  public:
   ClustersOfModels(const Settings& settings, MPI_Comm comm);
@@ -46,11 +90,8 @@ class ClustersOfModels final : public ModelStudy {
  private:
   /// Numbers [layer][head] of a model on the axes of all models; NaN beyond its own.
   std::vector<double> on_axes(const ModelSpec& spec, const std::vector<double>& own) const;
-  void put_found(const ModelSpec& spec, const clusters::TokenClusters& found, Results& to) const;
-  void put_heads(const Parameters& parameters, Results& to) const;
 
   clusters::TokenClusterSettings settings_;
-  std::uint64_t draws_;
   int layers_ = 1, heads_ = 1;  // the most of any model
 };
 
@@ -59,8 +100,7 @@ ClustersOfModels::ClustersOfModels(const Settings& settings, MPI_Comm comm)
       settings_{.betas = settings.reals("clusters.betas"),
                 .deltas = settings.reals("clusters.deltas"),
                 .nulls = true,
-                .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))},
-      draws_(settings_.seed) {
+                .seed = static_cast<std::uint64_t>(settings.integer("run.seed"))} {
   for (const auto& name : problem().models().names()) {
     const auto& spec = problem().models().at(0, name).parameters.spec;
     layers_ = std::max(layers_, spec.layers);
@@ -69,41 +109,12 @@ ClustersOfModels::ClustersOfModels(const Settings& settings, MPI_Comm comm)
 }
 
 study::Contents ClustersOfModels::contents() {
-  using namespace clusters::variables::of_models;
-  return compare::with_models({{stored::beta, stored::token_delta, stored::centring, axes::layer, axes::head},
-                               {},
-                               {},
-                               {number_2,
-                                number_2_normal,
-                                number_2_permuted,
-                                number_2_across,
-                                number_2_untrained,
-                                number_2_uniform,
-                                components,
-                                compact_share,
-                                plateau,
-                                plateau_share,
-                                plateau_share_untrained,
-                                effective_rank,
-                                effective_rank_normal,
-                                effective_rank_untrained,
-                                leaders,
-                                leader_angle,
-                                log_energy,
-                                energy_change,
-                                energy_change_untrained,
-                                energy_falls,
-                                cosine_within,
-                                cosine_between,
-                                left_out,
-                                escape,
-                                escape_error,
-                                escape_untrained,
-                                value_radius,
-                                value_scale,
-                                value_mismatch,
-                                antisymmetry,
-                                least_eigenvalue}});
+  std::vector<io::Variable> measures;
+  measures.reserve(std::size(numbers_of_tokens) + std::size(numbers_of_heads));
+  for (const auto& stored_numbers : numbers_of_tokens) measures.push_back(stored_numbers.variable);
+  for (const auto& [variable, number] : numbers_of_heads) measures.push_back(variable);
+  return compare::with_models(
+      {{stored::beta, stored::token_delta, stored::centring, axes::layer, axes::head}, {}, {}, measures});
 }
 
 void ClustersOfModels::add_axes(StudyRecord& record) {
@@ -122,66 +133,28 @@ std::vector<double> ClustersOfModels::on_axes(const ModelSpec& spec, const std::
   return values;
 }
 
-void ClustersOfModels::put_heads(const Parameters& parameters, Results& to) const {
-  using namespace clusters::variables::of_models;
-  const auto maps = clusters::head_maps(parameters);
-  const auto put = [&](const io::Variable& variable, double clusters::HeadMap::*number) {
-    std::vector<double> own;
-    own.reserve(maps.size());
-    for (const auto& map : maps) own.push_back(map.*number);
-    to.put(variable, on_axes(parameters.spec, own));
-  };
-  put(value_radius, &clusters::HeadMap::value_radius);
-  put(value_scale, &clusters::HeadMap::value_scale);
-  put(value_mismatch, &clusters::HeadMap::value_mismatch);
-  put(antisymmetry, &clusters::HeadMap::antisymmetry);
-  put(least_eigenvalue, &clusters::HeadMap::least_eigenvalue);
-}
-
-void ClustersOfModels::put_found(const ModelSpec& spec, const clusters::TokenClusters& found,
-                                 Results& to) const {
-  using namespace clusters::variables::of_models;
-  to.put(number_2, found.number_2);
-  to.put(number_2_normal, found.number_2_normal);
-  to.put(number_2_permuted, found.number_2_permuted);
-  to.put(number_2_across, found.number_2_across);
-  to.put(number_2_uniform, found.number_2_uniform);
-  to.put(components, found.components);
-  to.put(compact_share, found.compact_share);
-  to.put(plateau, found.plateau);
-  to.put(plateau_share, found.plateau_share);
-  to.put(effective_rank, found.effective_rank);
-  to.put(effective_rank_normal, found.effective_rank_normal);
-  to.put(leaders, found.leaders);
-  to.put(leader_angle, found.leader_angle);
-  to.put(log_energy, on_axes(spec, found.log_energy));
-  to.put(energy_change, on_axes(spec, found.energy_change));
-  to.put(energy_falls, on_axes(spec, found.energy_falls));
-  to.put(cosine_within, found.cosine_within);
-  to.put(cosine_between, found.cosine_between);
-  to.put(left_out, found.left_out);
-  to.put(escape, found.escape);
-  to.put(escape_error, found.escape_error);
-}
-
 void ClustersOfModels::measure_model(std::size_t seed, const std::string& name, Results& to) {
-  using namespace clusters::variables::of_models;
   const auto& model = problem().models().at(seed, name);
+  const auto& spec = model.parameters.spec;
   const auto own = probe(seed, name);
   const auto found = clusters::measure_token_clusters(problem().input_of(name).samples(), *own, settings_);
   auto without_nulls = settings_;
   without_nulls.nulls = false;
-  const auto fresh = problem().probe(untrained(model, draws_, problem().models().seeds()[seed]));
+  const auto fresh = problem().probe(untrained(model, settings_.seed, problem().models().seeds()[seed]));
   const auto before =
       clusters::measure_token_clusters(problem().input_of(name).samples(), *fresh, without_nulls);
-  put_found(model.parameters.spec, found, to);
-  to.put(number_2_untrained, before.number_2);
-  to.put(plateau_share_untrained, before.plateau_share);
-  to.put(effective_rank_untrained, before.effective_rank);
-  to.put(energy_change_untrained, on_axes(model.parameters.spec, before.energy_change));
-  to.put(escape_untrained, before.escape);
-  put_heads(model.parameters, to);
-  // Of centred tokens, at the middle beta.
+  for (const auto& [variable, numbers, of] : numbers_of_tokens) {
+    const auto& values = (of == StoredNumbers::untrained ? before : found).*numbers;
+    to.put(variable, variable.axes.front() == axes::layer.name ? on_axes(spec, values) : values);
+  }
+  const auto maps = clusters::head_maps(model.parameters);
+  for (const auto& [variable, number] : numbers_of_heads) {
+    std::vector<double> values;
+    values.reserve(maps.size());
+    for (const auto& map : maps) values.push_back(map.*number);
+    to.put(variable, on_axes(spec, values));
+  }
+  // In words: centred tokens, at the middle beta.
   const std::size_t betas = settings_.betas.size(), middle = betas / 2;
   const auto of_depth = [&](const std::vector<double>& numbers, std::size_t depth) {
     return numbers[(depth * clusters::centrings + 1) * betas + middle];

@@ -68,7 +68,7 @@ class Moving {
   double seconds_ = 0;
 };
 
-/// The part of a list of `size` numbers that consists of `count` from `first` on.
+/// The part of a list of `size` numbers that consists of `count` from `first` on. Not collective.
 io::FlatPart part_of(Index size, Index first, Index count);
 
 }  // namespace fluxformer

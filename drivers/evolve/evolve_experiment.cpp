@@ -143,7 +143,7 @@ EvolveExperiment::EvolveExperiment(const Settings& settings, const RunContext& c
   if (output_.attention) require_storable_attention(problem_);
   if (output_.counts) {
     output_.counts = with_kernel(*output_.counts, problem_.mesh->spec().width);
-    require_memory_of_clusters({*problem_.mesh, problem_.slab, *output_.counts}, *problem_.mesh);
+    require_memory_of_clusters(output_, problem_);
   }
 }
 

@@ -55,6 +55,15 @@ double word_count(const EvolveProblem& problem) {
          problem.parameters->spec.vocabulary;
 }
 
+/// Stored states: the first, the last, and one every `every` between them, but at most one each step. Those between are counted only where
+/// steps and end are fixed beforehand.
+double least_stored_states(const EvolveOutput& output, const EvolveProblem& problem) {
+  const double step = problem.solver->step_size(), every = std::max(output.every, step);
+  const bool known = output.every > 0 && step > 0 && problem.solver_settings.steady_tolerance == 0;
+  const double between = known ? std::ceil(problem.solver_settings.time / every - 1e-6) - 1 : 0;
+  return 2 + std::max(0.0, between);
+}
+
 }  // namespace
 
 void require_storable_attention(const EvolveProblem& problem) {
@@ -79,14 +88,18 @@ void require_storable_logits(const EvolveProblem& problem) {
   require_memory(problem.mesh->comm(), 2 * sizeof(double) * words, "output.logits and inflow.samples");
 }
 
-void require_memory_of_clusters(const clusters::FieldClusters& measurement, const Mesh& mesh) {
-  require_memory(mesh.comm(), measurement.bytes(), "clusters.measure, for the tokens of a sample");
-}
-
 io::FieldPart field_part(const Mesh& mesh) {
   const auto& line = mesh.token_line();
   return {mesh.total_cells(), mesh.first_cell() - 1, mesh.cells(),        line.tokens_x(),
           line.tokens_y(),    line.block(),          mesh.spec().samples, mesh.spec().width};
+}
+
+void require_memory_of_clusters(const EvolveOutput& output, const EvolveProblem& problem) {
+  const clusters::FieldClusters measurement(*problem.mesh, problem.slab, *output.counts);
+  // Numbers kept for restarts grow by doubling; a run that is continued has as many beside them at most.
+  const double kept = 3 * least_stored_states(output, problem) * static_cast<double>(measurement.size());
+  require_memory(problem.mesh->comm(), measurement.bytes() + sizeof(double) * kept,
+                 "clusters.measure, for the tokens of a sample and for all stored times (output.every)");
 }
 
 std::uint64_t least_output_bytes(const EvolveOutput& output, const EvolveProblem& problem) {
@@ -98,11 +111,7 @@ std::uint64_t least_output_bytes(const EvolveOutput& output, const EvolveProblem
                               static_cast<std::uint64_t>(mesh.token_line().tokens()) *
                               static_cast<std::uint64_t>(mesh.spec().samples) *
                               stored(output.channel_stride, mesh.spec().width);
-  // Stored states: the first, the last, and one every `every` between them, but at most one each step.
-  const double step = problem.solver->step_size(), every = std::max(output.every, step);
-  const bool known = output.every > 0 && step > 0 && problem.solver_settings.steady_tolerance == 0;
-  const double between = known ? std::ceil(problem.solver_settings.time / every - 1e-6) - 1 : 0;
-  return 8 * (weights + state * (2 + static_cast<std::uint64_t>(std::max(0.0, between))));
+  return 8 * (weights + state * static_cast<std::uint64_t>(least_stored_states(output, problem)));
 }
 
 EvolveRecord::EvolveRecord(const EvolveOutput& output, const RunAttributes& run,

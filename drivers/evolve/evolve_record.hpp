@@ -87,8 +87,9 @@ void require_storable_attention(const EvolveProblem& problem);
 /// mesh.
 void require_storable_logits(const EvolveProblem& problem);
 
-/// Throws BadInput if one rank cannot hold the tokens whose clusters are measured. Collective over the mesh.
-void require_memory_of_clusters(const clusters::FieldClusters& measurement, const Mesh& mesh);
+/// Throws BadInput if one rank cannot hold the tokens whose clusters are measured, as output.counts says, and the numbers that it keeps of all
+/// stored times. Collective over the mesh.
+void require_memory_of_clusters(const EvolveOutput& output, const EvolveProblem& problem);
 
 /// The output file of `evolve`. All members are collective over the mesh.
 class EvolveRecord {

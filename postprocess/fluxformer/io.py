@@ -15,7 +15,8 @@ Files are only read. An unreadable file raises a RunError whose message says wha
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from types import EllipsisType, TracebackType
 from typing import Any
 
@@ -26,7 +27,7 @@ from fluxformer.text import one_line, seed_list
 import h5py
 import numpy as np
 
-__all__ = ["Array", "Attributes", "Run", "RunError", "plain", "training_file", "unit_of"]
+__all__ = ["Array", "Attributes", "Run", "RunError", "plain", "training_file", "unit_of", "without_checkpoints"]
 
 Value = Any  # what an attribute or a setting holds: str, int, float, bool, or a list of one of them
 Index = int | slice | EllipsisType | np.ndarray | tuple[int | slice | EllipsisType | np.ndarray, ...]
@@ -42,6 +43,35 @@ def training_file(output: str | os.PathLike[str]) -> str:
     output = os.fspath(output)
     history = (output[:-3] if output.endswith(".h5") else output) + HISTORY
     return history if not os.path.isfile(output) and os.path.isfile(history) else output
+
+
+def without_checkpoints(paths: Iterable[str]) -> list[str]:
+    """The paths without those of checkpoints, in their order; says on the standard error how many were passed over. What cannot be read is left
+    to the caller. RunError if all are checkpoints."""
+    given = list(paths)
+    kept = [path for path in given if not _of_checkpoint(path)]
+    if given and not kept:
+        raise RunError(f"{given[0]}: {CHECKPOINT}" if len(given) == 1 else f"only checkpoints, not results: {', '.join(given)}")
+    if passed := len(given) - len(kept):
+        print(f"passed over {passed} checkpoint{'s' * (passed > 1)}", file=sys.stderr)
+    return kept
+
+
+CHECKPOINT = "a checkpoint, from which its run goes on, not a result"
+
+
+def _is_checkpoint(file: h5py.File) -> bool:
+    """Whether the file holds what the next step of a run depends on, and no record of the run."""
+    return "schema_version" in file.attrs and "experiment" not in file.attrs and "state" in file
+
+
+def _of_checkpoint(path: str) -> bool:
+    """Whether there is a checkpoint at the path; False for what cannot be read."""
+    try:
+        with open_file(path, growing=path.endswith(HISTORY)) as file, reading(path):
+            return _is_checkpoint(file)
+    except RunError:
+        return False
 
 
 def plain(value: object) -> Value:
@@ -204,6 +234,10 @@ class Run:
 
     def _check(self, unfinished: bool) -> None:
         version, status = self.attributes.get("schema_version"), self.attributes.get("status")
+        with reading(self.path):
+            checkpoint = _is_checkpoint(self.file)
+        if checkpoint:
+            raise RunError(f"{self.path}: {CHECKPOINT}")
         if version is None or "experiment" not in self.attributes:
             raise RunError(f"{self.path}: an HDF5 file, but not one of Fluxformer (no schema_version, experiment)")
         if not isinstance(version, int):

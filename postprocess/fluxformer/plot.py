@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 from fluxformer.experiments import families, family_of
-from fluxformer.io import Run, RunError, training_file
+from fluxformer.io import Run, RunError, training_file, without_checkpoints
 
 OPTIONS = ("sample", "mixed", "animation")  # options that some families understand
 
@@ -78,8 +78,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """`fluxformer plot`: draws the files and prints what was written."""
     options = parse(arguments)
-    first = options.files[0]
-    found = dict.fromkeys(families_of(options.files, options.unfinished))
+    files = without_checkpoints(options.files)
+    first = files[0]
+    found = dict.fromkeys(families_of(files, options.unfinished))
     if len(found) > 1:
         raise RunError(f"files of different families ({', '.join(found)}): one command for each")
     module = plotter(*found)
@@ -87,5 +88,5 @@ def main(arguments: list[str]) -> None:
         if getattr(options, option) and option not in module.OPTIONS:
             raise RunError(f"--{option} does not apply to {first}")
     folder = options.output or os.path.join(first if os.path.isdir(first) else os.path.dirname(first), "figures")
-    for written in module.plot(options.files, folder, options):
+    for written in module.plot(files, folder, options):
         print(written, flush=True)

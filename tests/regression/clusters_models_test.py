@@ -20,7 +20,7 @@ RADIUS = 1.0  # of leaders: the middle delta, of two the second
 
 
 def effective_rank(x):
-    """Of a matrix [token, channel], by its singular values."""
+    """The effective rank of a matrix [token, channel], by its singular values."""
     p = np.linalg.svd(x, compute_uv=False)
     p = p[p > 0] / p.sum()
     return np.exp(-(p * np.log(p)).sum())

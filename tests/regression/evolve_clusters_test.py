@@ -175,6 +175,7 @@ class EvolveClusters(ProgramTest):
         for number, (part, *arguments) in enumerate((
                 ("clusters.delta", "--clusters.delta=2.1"), ("clusters.delta", "--clusters.delta=1e-9"), ("clusters.beta", "--clusters.beta=-1"),
                 ("clusters.leaders", "--clusters.leaders=0"), ("clusters.beta: needs clusters.measure", "--clusters.measure=false", "--clusters.beta=2"),
+                ("all stored times (output.every)", "--inflow.samples=200", "--evolve.time=2e9"),  # 130 TB, a step is 1
                 ("start.groups", "--start.groups=3"), ("start.groups", "--start.state=clustered_sphere", "--start.groups=0"))):
             for ranks in ranks_of_case(number):
                 given = {argument.split("=")[0] for argument in arguments}

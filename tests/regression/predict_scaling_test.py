@@ -17,7 +17,7 @@ from program import ROOT, ProgramTest  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-from python_package import start  # noqa: E402
+from python_package import start, write_checkpoint  # noqa: E402
 
 from fluxformer.scaling.model import Case, Machine  # noqa: E402
 
@@ -141,8 +141,9 @@ class ScriptTest(ProgramTest):
 
     def test_rates_are_found_and_tell_the_time_of_other_sizes(self):
         good, bad = self.measured("good.h5", 12, 128, 4), self.measured("bad.h5", 12, 128, 4, factor=2.0)
-        code, out, err = self.predict(*self.fit(), "--check", good, bad, "--tokens", 64, 4096, "--ranks", 1, 4, 512)
-        self.assertEqual(code, 0, err)
+        checkpoint = write_checkpoint(self.path("f0.checkpoint.h5"))
+        code, out, err = self.predict(checkpoint, *self.fit(), "--check", good, bad, "--tokens", 64, 4096, "--ranks", 1, 4, 512)
+        self.assertEqual((code, err), (0, "passed over 1 checkpoint\n"))
         # 1 / A and 4 / B in units of 1e9; ALPHA, BETA
         for words in ("state 50 Gflop/s", "kernel 80 Gflop/s", "4 us for each cell", "messages 2 us",
                       "10 GB/s", "log2 P x (3 us + size / 5 GB/s)", "worst of those that were not fitted: 50.0 %"):

@@ -17,7 +17,7 @@ import h5py  # noqa: E402 (its folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from comparison_sample import write_attention  # noqa: E402
-from python_package import COMMAND, ENVIRONMENT, POSTPROCESS, FolderTest, call, start  # noqa: E402
+from python_package import COMMAND, ENVIRONMENT, POSTPROCESS, FolderTest, call, start, write_checkpoint  # noqa: E402
 from scaling_sample import write_scaling  # noqa: E402
 from training_sample import write_training  # noqa: E402
 
@@ -136,6 +136,22 @@ class Refusals(FolderTest):
                     with open(self.path("cut.h5"), "wb") as stream:
                         stream.write(content)
                     self.assert_refused(reader(self.path("cut.h5")), "cut.h5", "not a readable HDF5 file")
+
+    def test_checkpoints_are_passed_over_beside_results_and_refused_alone(self):
+        checkpoints = [write_checkpoint(self.path(name)) for name in ("a.checkpoint.h5", "a.checkpoint.previous.h5")]
+        for command, sound in (("plot", "train.h5"), ("report", "attention.h5")):
+            done = call(command, *checkpoints, self.path(sound), "--output", self.path("drawn"))
+            self.assertEqual((done.returncode, done.stderr), (0, "passed over 2 checkpoints\n"))
+        for command, *how in (("plot",), ("report",), ("predict",), ("predict", self.path("scaling.h5"), "--check"), ("view",), ("convert", "--report")):
+            self.assert_refused(call(command, *how, checkpoints[0]), checkpoints[0], "a checkpoint")
+            self.assert_refused(call(command, *how, *checkpoints), *checkpoints, "only checkpoints")
+        with self.assertRaisesRegex(fluxformer.RunError, "a checkpoint"):
+            fluxformer.open(checkpoints[0])
+        os.mkdir(self.path("study"))
+        write_scaling(self.path("study/a.h5"), 1, [0.1, 0.2])
+        write_checkpoint(self.path("study/a.checkpoint.h5"))
+        done = call("plot", self.path("study"))
+        self.assertEqual((done.returncode, done.stderr), (0, "passed over 1 checkpoint\n"))
 
     def test_attributes_of_another_kind_are_refused(self):
         for command, sound, _, name, reader in self.readers[:3]:

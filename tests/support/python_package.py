@@ -49,6 +49,15 @@ def assert_picture(test, path):
         test.assertEqual(stream.read(5), b"%PDF-")
 
 
+def write_checkpoint(path):
+    """A file that is a checkpoint to readers: a schema and the state of a run, without a record of it."""
+    import h5py
+    with h5py.File(path, "w") as file:
+        file.attrs["schema_version"] = 1
+        file.create_group("state").attrs["complete"] = 1
+    return path
+
+
 class FolderTest(unittest.TestCase):
     """Each test has a folder of its own."""
 

@@ -64,7 +64,7 @@ class Formation(NamedTuple):
 
     @property
     def slope_theory(self) -> float:
-        """Of time over log n."""
+        """The slope of time over log n."""
         return 1 / (2 * self.rate)
 
     def mean_theory(self, tokens: float) -> float:

@@ -27,7 +27,7 @@ BEAD = 0.34      # radius of the bead that stands for all tokens
 
 
 class Scene(NamedTuple):
-    """What is drawn of one start.
+    """One start as it is drawn.
 
     Attributes
     ----------

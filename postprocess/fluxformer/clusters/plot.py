@@ -1,7 +1,7 @@
 """Figures of clusters, as in their sections of the report; with --animation also tokens in time, as animated GIFs.
 
     fluxformer plot out/clusters_circle.h5 [--animation]
-    fluxformer plot out/formation_{1000,10000,100000,1000000}.h5
+    fluxformer plot out/formation_*.h5
 
 Runs of clusters_circle that differ in clusters.tokens are one study: times at which clusters form over the number of tokens, with a table.
 """
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fluxformer.clusters import clusters_circle, clusters_sphere, formation
 from fluxformer.clusters.frames import Scene, animate
 from fluxformer.io import Run, RunError
-from fluxformer.report import plot as report
 from fluxformer.report.data import Comparison, open_run, studies
+from fluxformer.report.plot import pictures
 from fluxformer.report.style import write
 
 OPTIONS = ("animation",)
@@ -35,7 +35,7 @@ def plot(paths: list[str], folder: str, options: argparse.Namespace) -> Iterator
         if series:
             yield _formation(series, folder)
         if others:
-            yield from report.plot([run.path for run in others], folder, options)
+            yield from pictures(others, folder)
         if options.animation:
             for scene in scenes:
                 yield animate(scene, os.path.join(folder, f"{scene.name}.gif"))
@@ -52,7 +52,7 @@ def _formation(runs: list[Run], folder: str) -> str:
 
 
 def _scenes(runs: list[Run]) -> list[Scene]:
-    """What can be animated of the runs; RunError if nothing can."""
+    """The scenes of the runs that can be animated; RunError if there are none."""
     found = [scene(comparison) for study in studies(runs) for experiment, scene in SCENES.items() if (comparison := study.of(experiment))]
     if not found:
         raise RunError(f"--animation: only runs of {' and '.join(SCENES)} are animated, and not those that differ in clusters.tokens")

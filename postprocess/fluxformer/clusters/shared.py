@@ -1,4 +1,4 @@
-"""What the figures of clusters have in common."""
+"""Shared by the figures of clusters."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What `fluxformer view` shows at first of clusters: rates over the degree; tokens by angle and time, and numbers of clusters; order
+"""The first panels of `fluxformer view` for clusters: rates over the degree; tokens by angle and time, and numbers of clusters; order
 over noise; cosines behind a layer over beta / log n; numbers of clusters by depth."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from fluxformer.convert.continuity import MOST_LAYERS, RANDOM_ORDERS, least_shar
 from fluxformer.convert.gauges import aligned, canonical, distance, size
 from fluxformer.convert.knots import MOST_ROUNDS, WAYS, convert, merged
 from fluxformer.convert.transformer import Layer, Transformer, read_transformer
-from fluxformer.io import plain
+from fluxformer.io import plain, without_checkpoints
 from fluxformer.model_file import require_one_step_a_layer, write_model
 from fluxformer.part_file import refuse_place
 from fluxformer.tensors import Unfit, held
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
         write = _convert if options.knots is not None else _merge if options.merge is not None else _keep
         write(options.models[0], options)
         return
-    for number, path in enumerate(options.models):
+    for number, path in enumerate(without_checkpoints(options.models)):
         with open_file(path) as file:
             print(*([""] if number else []), *report(path, read_transformer(path, file)), sep="\n", flush=True)
 

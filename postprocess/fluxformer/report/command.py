@@ -18,6 +18,7 @@ import contextlib
 import os
 import sys
 
+from fluxformer.io import without_checkpoints
 from fluxformer.report import findings, page, paper, tables, together_figure
 from fluxformer.report.chapter import SECTIONS, Chapter
 from fluxformer.report.claims import read_all
@@ -36,10 +37,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--traits", metavar="FILE.toml", help="traits in which models are compared, in all families at once")
     parser.add_argument("--output", metavar="FOLDER", help="folder for report.html and report.pdf (default: that of the first file)")
     options = parser.parse_args(arguments)
-    folder = options.output or os.path.dirname(options.files[0])
+    files = without_checkpoints(options.files)
+    folder = options.output or os.path.dirname(files[0])
     with contextlib.ExitStack() as stack:
         rule, claims = read_all(options.claims) if options.claims else (None, [])
-        runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in options.files]
+        runs = [stack.enter_context(open_run(path, {one.experiment for one in SECTIONS})) for path in files]
         chapters = [Chapter(k, study, rule, claims) for k, study in enumerate(studies(runs))]
         together = Together(read_traits(options.traits), [chapter.study for chapter in chapters]) if options.traits else None
         if together and not together.names:

@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from fluxformer.io import Run, RunError, Value
+from fluxformer.io import Run, RunError, Value, without_checkpoints
 from fluxformer.scaling.data import LAYOUT, PHASES, Measured, Point, Study, number, ranks_of, studies
 from fluxformer.style import ACCENT, INK, SOFT, save, sheet
 
@@ -316,7 +316,7 @@ def plot(places: list[str], folder: str, options: argparse.Namespace) -> Iterato
 
     `options.mixed`: times of different programs are compared, too."""
     paths, unfinished = listed(places)
-    files, skipped = read(paths)
+    files, skipped = read(without_checkpoints(paths))
     for reason in skipped + unfinished:
         print(f"skipped: {reason}", file=sys.stderr)
     if not files:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from matplotlib.axes import Axes
 
-from fluxformer.io import Run, RunError
+from fluxformer.io import Run, RunError, without_checkpoints
 from fluxformer.scaling.data import Measured
 from fluxformer.scaling.model import WORDS, WORK, Case, Compared, Grid, Machine, Predicted, Wire, fit_line
 from fluxformer.style import ACCENT, INK, SOFT, save, sheet
@@ -267,10 +267,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """`fluxformer predict`: prints what was fitted and predicted, and writes prediction.csv and its figure."""
     options = parse(arguments)
-    folder = options.output or os.path.join(os.path.dirname(options.fit[0]), "figures")
+    files = without_checkpoints(options.fit), without_checkpoints(options.check)
+    folder = options.output or os.path.join(os.path.dirname(files[0][0]), "figures")
     with contextlib.ExitStack() as stack:
-        fit, check = ([Sized(stack.enter_context(Run(path))) for path in paths]
-                      for paths in (options.fit, options.check))
+        fit, check = ([Sized(stack.enter_context(Run(path))) for path in paths] for paths in files)
         for other in fit + check:
             if other.kind != fit[0].kind:
                 raise RunError(f"{other.run.path}: {' '.join(other.kind)}, but {fit[0].run.path}: {' '.join(fit[0].kind)}")

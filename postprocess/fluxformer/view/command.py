@@ -16,7 +16,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from fluxformer.experiments import families, family_of
-from fluxformer.io import Run, RunError, training_file
+from fluxformer.io import Run, RunError, training_file, without_checkpoints
 from fluxformer.view.panels import Panel, drawn
 from fluxformer.view.variables import chosen, variables
 
@@ -45,13 +45,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> None:
     """`fluxformer view`: writes the page and prints its path."""
     options = parse(arguments)
-    output = options.output or options.files[0].removesuffix(".part").removesuffix(".h5") + ".html"
-    if any(os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output) for path in options.files):
+    files = without_checkpoints(options.files)
+    output = options.output or files[0].removesuffix(".part").removesuffix(".h5") + ".html"
+    if any(os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output) for path in files):
         raise RunError(f"{output}: is to be read; give another name with --output")
     from fluxformer.view import page  # with plotly, of which a wrong file needs nothing
 
     with contextlib.ExitStack() as stack:
-        runs = [stack.enter_context(Run(training_file(path), unfinished=options.unfinished)) for path in dict.fromkeys(options.files)]
+        runs = [stack.enter_context(Run(training_file(path), unfinished=options.unfinished)) for path in dict.fromkeys(files)]
         everything = variables(runs)
         by_family: dict[str, list[Run]] = {}
         for run in runs:

@@ -7,7 +7,7 @@
 //   d theta_i / dt = (v / beta) z'(theta_i) / Z_i,    Z_i = z(theta_i) of soft-max attention, W of unnormalised
 //
 // W = sum_j w_j. A token of weight w moves as w equal tokens do. Fewer tokens than K are summed by pairs: that is cheaper, and forces
-// between clusters that are far apart, like e^{-2 beta}, are not lost among the roundings of moments.
+// between clusters that are far apart, like e^{-2 beta}, are not lost among the roundings of moments. Angles are in radians.
 
 #include <mpi.h>
 
@@ -21,7 +21,7 @@
 
 namespace fluxformer::clusters {
 
-/// The kernel by waves, up to the first with c_K < 1e-18 c_0.
+/// The kernel by waves, up to the first with c_K < 1e-18 c_0. Not collective.
 struct CircleKernel {
   /// `inverse_temperature`: beta > 0.
   explicit CircleKernel(double inverse_temperature);
@@ -31,7 +31,7 @@ struct CircleKernel {
   std::vector<double> value, slope;  ///< c_k, and k c_k / beta
 };
 
-/// Attention between tokens on the circle, whose angles the ranks share.
+/// Attention between tokens on the circle, whose angles the ranks share. Spans are [token] of this rank.
 class CircleAttention {
  public:
   /// `weights`: of this rank's tokens; of all ranks at least one is not 0. Collective.
@@ -88,8 +88,8 @@ struct CircleClusters {
 CircleClusters clusters_on_circle(std::span<const double> angles, std::span<const double> weights,
                                   double delta, MPI_Comm comm);
 
-/// The angle below which the share `share`, in (0, 1), of the density (1 + amplitude cos(waves theta)) / 2 pi lies, in radians. Amplitude
-/// below 1.
+/// The angle below which the share `share`, in (0, 1), of the density (1 + amplitude cos(waves theta)) / 2 pi lies. Amplitude below 1. Not
+/// collective.
 double wave_quantile(double share, int waves, double amplitude);
 
 }  // namespace fluxformer::clusters

@@ -5,8 +5,9 @@
 //   2 pi rho(theta) = sum_k rho_k e^{i k theta},  rho_{-k} = conj(rho_k),  |k| < N/2,  rho_0 = 1,  M_k = conj(rho_k)
 //   d rho_k / dt = -i k (rho V)_k - kappa_s k^2 rho_k,    V = h' / (beta Z),    h = k * rho:  h_k = c_k rho_k
 //
-// with the kernel of analysis/clusters/circle.hpp, Z = h of soft-max attention, 1 of unnormalised, and v = 1. Products are taken at 3N/2 angles, so that those of two waves do not come
-// back as a third. Without noise the density tends to points, which no N resolves for long. Not collective.
+// with the kernel of analysis/clusters/circle.hpp, Z = h of soft-max attention, 1 of unnormalised, and v = 1. Products are taken at 3N/2 angles,
+// so that those of two waves do not come back as a third. Without noise the density tends to points, which no N resolves for long. Not
+// collective.
 
 #include <memory>
 #include <span>

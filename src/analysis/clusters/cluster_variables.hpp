@@ -1,6 +1,6 @@
 #pragma once
 
-// What the clusters_* experiments store.
+// Variables of the clusters_* experiments.
 
 #include "io/variable.hpp"
 
@@ -53,7 +53,7 @@ inline const io::Variable rate{
 inline const io::Attribute beta_of_two{
     "beta_of_two", "beta at which degree 1 gives way to degree 2 as the fastest, by theory"};
 
-// Of tokens on the circle in time.
+// Tokens on the circle in time.
 inline const io::Variable time = io::coordinate("time", "time", "stored times"),
                           mode = io::index("mode", "waves around the circle"),
                           angle = io::coordinate("angle", "", "middle of a bin of angles, in turns"),
@@ -125,7 +125,7 @@ inline const io::Attribute temperature{"beta", "inverse temperature of the atten
                      "tokens, log(2 / amplitude) / rate on a ring",
                      "time"};
 
-// Of tokens that all have the same cosine with each other.
+// Tokens that all have the same cosine with each other.
 inline const io::Variable context = io::coordinate("context", "", "number of tokens"),
                           scaling = io::coordinate("scaling", "", "c of beta = c log n"),
                           cosine = io::coordinate("cosine", "", "cosine of each two tokens at the beginning"),
@@ -159,7 +159,7 @@ inline const io::Variable gathering_time{
 inline const io::Attribute until{"until", "cosine up to which times are taken"},
     layer_step{"step", "h of the layer with residual connection", "layers"};
 
-// Of tokens on the sphere in time, beside those on the circle.
+// Tokens on the sphere in time, beside those on the circle.
 inline const io::Variable power_degree = io::index("power_degree", "degree of harmonics, 1 or 2"),
                           shown = io::index("shown", "tokens whose places are stored, the first of all");
 
@@ -236,7 +236,7 @@ inline const io::Attribute critical_noise{
     averaged{"averaged", "time over which M_1 is averaged", "time"};
 }  // namespace with_noise
 
-// Of the tokens of trained models by depth.
+// Tokens of trained models by depth.
 inline const io::Variable centring = io::index(
                               "centring",
                               "0: tokens as they are, 1: less the mean of all tokens of that depth"),

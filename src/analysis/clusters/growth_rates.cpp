@@ -32,6 +32,11 @@ double weight(const UniformTokens& tokens) {
   return tokens.weights == Weights::softmax ? kernel_eigenvalue(tokens.dimension, tokens.beta, 0) : 1;
 }
 
+/// <x, y> of the uniform tokens: v q_1.
+double radial(const UniformTokens& tokens) {
+  return tokens.value * kernel_eigenvalue(tokens.dimension, tokens.beta, 1) / weight(tokens);
+}
+
 }  // namespace
 
 double kernel_eigenvalue(int dimension, double beta, int degree) {
@@ -83,13 +88,11 @@ double beta_of_two(int dimension) {
 }
 
 double growth_in_layer(const UniformTokens& tokens, int degree, double step) {
-  const double radial = tokens.value * kernel_eigenvalue(tokens.dimension, tokens.beta, 1) / weight(tokens);
-  return 1 + step * growth_rate(tokens, degree) / (1 + step * radial);
+  return 1 + step * growth_rate(tokens, degree) / (1 + step * radial(tokens));
 }
 
 double growth_without_residual(const UniformTokens& tokens, int degree) {
-  const double radial = tokens.value * kernel_eigenvalue(tokens.dimension, tokens.beta, 1) / weight(tokens);
-  return 1 + growth_rate(tokens, degree) / radial;
+  return 1 + growth_rate(tokens, degree) / radial(tokens);
 }
 
 double growth_rate(const Ring& ring, int mode) {

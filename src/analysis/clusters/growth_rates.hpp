@@ -6,10 +6,9 @@
 //
 // with Z_i = sum_j k(x_i, x_j) (soft-max attention) or n (unnormalised). All rates are per unit of time. Not collective.
 
-#include <vector>
-
 namespace fluxformer::clusters {
 
+/// The divisor of the sums of attention: Z_i = sum_j k(x_i, x_j), or n.
 enum class Weights { softmax, unnormalised };
 
 /// Tokens that are spread evenly over the sphere S^{d-1}.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Connected components.
+// Things that belong together: connected components, and the followers of leaders.
 
 #include <numeric>
 #include <vector>
@@ -27,6 +27,23 @@ std::vector<Index> components(Index n, Joined&& joined) {
     Index& own = number[find(i)];
     if (own < 0) own = count++;
     found[i] = own;
+  }
+  return found;
+}
+
+/// The leader of each of n things, counted from 0: in order, a thing that is near none of the leaders before it becomes the next one. `leaders`:
+/// how many there are already; ends once there are more than `most`, then without the things that were left. `near(i, leader)` says whether a
+/// thing is near a leader; `lead(i)` is told that it becomes one. Cost: at most n times the number of leaders. Not collective.
+template <class Near, class Lead>
+std::vector<Index> first_leaders(Index n, Index leaders, Index most, Near&& near, Lead&& lead) {
+  std::vector<Index> found;
+  for (Index i = 0; i < n && leaders <= most; ++i) {
+    Index leader = 0;
+    while (leader < leaders && !near(i, leader)) ++leader;
+    found.push_back(leader);
+    if (leader < leaders) continue;
+    lead(i);
+    ++leaders;
   }
   return found;
 }

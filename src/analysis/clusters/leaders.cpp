@@ -24,15 +24,11 @@ double squared_distance(const double* x, const double* y, int dimension) {
 /// Finds the leaders of this rank's tokens, and adds those that are new; ends with more than `most`.
 void lead(const Tokens& tokens, double within, Index most, Leaders& found) {
   const int d = tokens.dimension;
-  for (Index i = 0; i < tokens.count(); ++i) {
-    const Index leaders = found.tokens.count();
-    Index leader = 0;
-    while (leader < leaders && squared_distance(tokens[i], found.tokens[leader], d) > within) ++leader;
-    found.of.push_back(leader);
-    if (leader < leaders) continue;
-    found.tokens.x.insert(found.tokens.x.end(), tokens[i], tokens[i] + d);
-    if (leaders == most) return;
-  }
+  auto& leaders = found.tokens;
+  found.of = first_leaders(
+      tokens.count(), leaders.count(), most,
+      [&](Index i, Index leader) { return squared_distance(tokens[i], leaders[leader], d) <= within; },
+      [&](Index i) { leaders.x.insert(leaders.x.end(), tokens[i], tokens[i] + d); });
 }
 
 /// The component of each leader, joined where they are at most `angle` apart.

@@ -11,7 +11,8 @@
 // kind, and each of these holds a token. Leaders are tokens, and each token is within delta / 3 of one: each component of the second kind,
 // with its tokens, lies in one component of tokens, and each of these holds a leader. (Own.)
 //
-// Angles are 2 asin(|x - y| / 2), compared by |x - y|^2: to round-off also where they are small, where those by <x, y> are not.
+// Angles are 2 asin(|x - y| / 2), compared by |x - y|^2: to round-off also where they are small, where those by <x, y> are not. Not collective
+// unless said.
 
 #include <mpi.h>
 

@@ -20,11 +20,6 @@ double critical_scaling(double cosine) {
   return 1 / (1 - cosine);
 }
 
-double rate_of_cosine(const Context& context, double cosine) {
-  const double others = context.tokens - 1, w = kernel(context, cosine);
-  return 2 * w * (1 - cosine) * (1 + others * cosine) / (1 + others * w);
-}
-
 double time_between(const Context& context, double from, double to) {
   const double others = context.tokens - 1, length = 1 + 1 / others;
   constexpr double infinite = std::numeric_limits<double>::infinity(), largest_exponent = 700;

@@ -19,8 +19,6 @@ struct Context {
 
 /// The c of beta = c log n at which tokens of a cosine below 1 cease to hear each other in long contexts: 1 / (1 - cosine).
 double critical_scaling(double cosine);
-/// d gamma/dt, -1/(n-1) <= cosine <= 1.
-double rate_of_cosine(const Context& context, double cosine);
 /// The time from one cosine to a larger one below 1, to 1e-12 of it, by quadrature over log((gamma + 1/(n-1)) / (1 - gamma)): gamma itself
 /// has too few digits near its ends. Infinite from -1/(n-1), which is at rest, and beyond beta (1 - from) = 700.
 double time_between(const Context& context, double from, double to);

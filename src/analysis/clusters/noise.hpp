@@ -29,8 +29,8 @@ double mean_cosine(int dimension, const NoisySteps& steps);
 /// The noise at which an even cloud on the circle ceases to gather when it takes steps of length h, if it does so at `critical` in continuous
 /// time (own): 1 - E (1 + 2 kappa h chi^2_1)^{-1/2} = critical h E (1 + 2 kappa h chi^2_1)^{-3/2}, critical (1 + 3/2 critical h) for small h.
 double critical_noise_of_steps(double critical, double step);
-/// Moves tokens on the circle, whose velocities d theta / dt are given, by a step. `random`: of this step; xi of token j is its normal number
-/// `first` + j.
+/// Moves tokens on the circle, of these angles [token] in radians and velocities d theta / dt, by a step. `random`: of this step; xi of token j
+/// is its normal number `first` + j.
 void take_noisy_step(std::span<double> angles, std::span<const double> velocity, const NoisySteps& steps,
                      const RandomStream& random, std::uint64_t first);
 

@@ -487,15 +487,12 @@ LeaderAngle leaders_by_products(std::span<const double> products, double radius)
   const auto squared_chord_of = [&](Index i, Index j) { return std::max(0.0, 2 - 2 * products[i * n + j]); };
   const double within = squared_chord(radius);
   std::vector<Index> leaders;
-  std::vector<bool> leads(n, false);
-  for (Index i = 0; i < n; ++i)
-    if (std::ranges::none_of(leaders, [&](Index leader) { return squared_chord_of(i, leader) <= within; })) {
-      leaders.push_back(i);
-      leads[i] = true;
-    }
+  const auto of = first_leaders(
+      n, 0, n, [&](Index i, Index leader) { return squared_chord_of(i, leaders[leader]) <= within; },
+      [&](Index i) { leaders.push_back(i); });
   LeaderAngle found{.leaders = std::ssize(leaders), .angle = 0};
   for (Index i = 0; i < n; ++i) {
-    if (leads[i]) continue;
+    if (leaders[of[i]] == i) continue;
     double nearest = within;
     for (const Index leader : leaders) nearest = std::min(nearest, squared_chord_of(i, leader));
     found.angle += 2 * std::asin(std::min(1.0, std::sqrt(nearest) / 2)) / static_cast<double>(n);

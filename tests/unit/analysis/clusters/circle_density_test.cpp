@@ -136,7 +136,7 @@ TEST(CircleDensity, is_resolved_while_its_last_coefficients_are_small) {
   }
   state[2 * 25 - 1] = 1;
   EXPECT_TRUE(density.resolved(state));
-  // Of nine equal waves 27 is the last coefficient that is not 0, of eight 24.
+  // The last coefficient that is not 0 is 27 for nine equal waves, 24 for eight.
   auto nine = density.wave(9, 0.5), eight = density.wave(8, 0.5);
   nine[2 * 27 - 2] = eight[2 * 24 - 2] = 2e-8;
   EXPECT_FALSE(density.resolved(nine, 9));

@@ -141,7 +141,7 @@ TEST(Circle, soft_numbers_of_groups_in_closed_form) {
 }
 
 TEST(Circle, a_token_of_weight_w_is_w_equal_tokens) {
-  // Of few tokens by pairs, of many by moments; beta 9 has 33 of these.
+  // Few tokens are summed by pairs, many by moments; beta 9 has 33 of these.
   for (const std::size_t n : {5, 60}) {
     const auto angles = random_angles(static_cast<int>(n), 11);
     std::vector<double> weights, repeated;

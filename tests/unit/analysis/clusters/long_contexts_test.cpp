@@ -17,11 +17,12 @@ Context of(double tokens, double scaling) {
   return {tokens, scaling * std::log(tokens)};
 }
 
-TEST(LongContexts, two_tokens_obey_the_law_of_pairs) {
-  // A token of two: d gamma/dt = 2 w (1 - gamma^2) / (1 + w).
-  const Context two{2, 3};
-  const double w = std::exp(-3 * 0.75);
-  EXPECT_DOUBLE_EQ(rate_of_cosine(two, 0.25), 2 * w * (1 - 0.0625) / (1 + w));
+/// d gamma/dt of n tokens x: x_i' = P_i y_i with y_i = (x_i + w sum of the others) / (1 + (n-1) w), and gamma' = 2 <x_i', x_j>.
+double rate_of_cosine(const Context& context, double cosine) {
+  const double n = context.tokens, w = std::exp(-context.beta * (1 - cosine)), z = 1 + (n - 1) * w;
+  const double along_itself = (1 + (n - 1) * w * cosine) / z,     // <y_i, x_i>
+      along_another = (cosine + w * (1 + (n - 2) * cosine)) / z;  // <y_i, x_j>
+  return 2 * (along_another - along_itself * cosine);
 }
 
 TEST(LongContexts, times_are_those_of_the_equation) {

@@ -1,4 +1,4 @@
-// What studies of tokens that gather have in common: their plan, and what they store by time.
+// Studies of tokens that gather: their plan, and what they store by time.
 
 #include "drivers/clusters/gathering.hpp"
 
