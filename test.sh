@@ -9,10 +9,10 @@
 #           all: what continuous integration runs            full: before a piece of work is called done
 #
 #   build   release build with all tests (build/)            the same
-#   ctest   every test without the label `full`: units,      all tests: also MPI claims on 4 and 6 ranks, campaigns, chains of
-#           convergence, regression, slurm, MPI claims       jobs, all figures, what builds again (tests/CMakeLists.txt says
-#           on 1, 2 and 3 ranks (4 where a claim needs       which and why)
-#           a grid of 2 x 2)
+#   ctest   every test without the label `full`: units,      all tests, each MPI claim alone and on 4 and 6 ranks, too: campaigns,
+#           convergence, regression, slurm, MPI claims       chains of jobs, all figures, what builds again (tests/CMakeLists.txt
+#           together on 1, 2 and 3 ranks (4 where one        says which and why)
+#           needs a grid of 2 x 2)
 #   lint    shellcheck, comments of headers (doxygen),       clang-tidy over everything; when it has passed, tests/tidy-base
 #           clang-tidy over sources that differ, or          names this commit
 #           include a header that differs, from the
@@ -57,7 +57,7 @@ build() {
 tests_in() { # FOLDER OPTION...; one more than cores: many tests wait for the disk, or for a process to end
   ctest --test-dir "$1" --no-tests=error --output-on-failure -j $((jobs + 1)) "${@:2}" </dev/null
 }
-run_tests() { if full; then tests_in build; else tests_in build -LE '^full$'; fi; }
+run_tests() { tests_in build -LE "$(if full; then echo '^together$'; else echo '^full$'; fi)"; }
 
 scripts() { git ls-files -- '*.sh' '*.sbatch' .ci/run packaging/deb cmake/fluxformer-tools.in; }
 shell_lint() { scripts | xargs -r shellcheck -x; }

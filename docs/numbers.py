@@ -2,7 +2,7 @@
 """Fills the numbers of README.md, docs/results/*.md and docs/performance.md from result files, so that no page types them.
 
     docs/numbers.py [--check]
-    docs/numbers.py --reached build/Testing/Temporary/LastTest.log       takes the errors that tests reached from the log of ctest
+    docs/numbers.py --reached build/Testing/Temporary/LastTest.log       takes the errors that tests reached from the log of ./test.sh full ctest
 
 Blocks from `<!-- NAME: ARGUMENTS -->` to `<!-- end -->` are made anew:
 
@@ -74,10 +74,13 @@ def claims(experiments):
 def collect(log):
     """Writes reached.json: the largest error of each kind that each test reached, over all ranks, with its revision."""
     found = {}
-    for name, output in re.findall(r"^\d+/\d+ Testing: (\S+?)(?:\.np\d+)?\n(.*?)^<end of output>", read(log), re.MULTILINE | re.DOTALL):
+    for name, output in re.findall(r"^\d+/\d+ Testing: (?!mpi_claims)(\S+?)(?:\.np\d+)?\n(.*?)^<end of output>", read(log), re.MULTILINE | re.DOTALL):
         for what, number in re.findall(r"^reached (.+): (\S+)$", output, re.MULTILINE):
             kinds = found.setdefault(name, {})
             kinds[what] = max(kinds.get(what, 0), float(number))
+    missing = [name for _, name, *_ in CLAIMS if name not in found]
+    if missing:
+        sys.exit(f"{log}: has no {missing[0]}: take the log of ./test.sh full ctest")
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     with open(os.path.join(ROOT, DATA, "reached.json"), "w", encoding="utf-8") as file:
         json.dump({"revision": revision, "tests": {name: found[name] for name in sorted(found)}}, file, indent=1, ensure_ascii=False)

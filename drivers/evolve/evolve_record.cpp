@@ -96,8 +96,8 @@ io::FieldPart field_part(const Mesh& mesh) {
 
 void require_memory_of_clusters(const EvolveOutput& output, const EvolveProblem& problem) {
   const clusters::FieldClusters measurement(*problem.mesh, problem.slab, *output.counts);
-  // Numbers kept for restarts grow by doubling; a run that is continued has as many beside them at most.
-  const double kept = 3 * least_stored_states(output, problem) * static_cast<double>(measurement.size());
+  // Numbers kept for restarts grow by doubling, the old ones beside the new; a run that is continued has as many beside them at most.
+  const double kept = 4 * least_stored_states(output, problem) * static_cast<double>(measurement.size());
   require_memory(problem.mesh->comm(), measurement.bytes() + sizeof(double) * kept,
                  "clusters.measure, for the tokens of a sample and for all stored times (output.every)");
 }

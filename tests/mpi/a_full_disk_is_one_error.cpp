@@ -16,6 +16,7 @@
 #include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace fluxformer::a_full_disk_is_one_error {
 namespace {
@@ -29,8 +30,7 @@ const MPI_Comm world = MPI_COMM_WORLD;
 class AFullDisk : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("fluxformer-full-np" + std::to_string(size_of(world)));
+    folder_ = test::scratch("full");
     int mounted = 0;
     if (rank_in(world) == 0) {
       ::umount2(folder_.c_str(), MNT_DETACH);

@@ -16,6 +16,7 @@
 #include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace fluxformer::archive_round_trip {
 namespace {
@@ -98,8 +99,7 @@ int wrong_entries(const io::ArchiveReader& reader, int times, const io::FieldSel
 class ArchiveRoundTrip : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("fluxformer-archive-np" + std::to_string(size_of(world)));
+    folder_ = test::scratch("archive");
     clean();
     if (rank_in(world) == 0) std::filesystem::create_directories(folder_);
     MPI_Barrier(world);

@@ -12,6 +12,7 @@
 #include "io/layout.hpp"
 #include "tests/support/every_rank.hpp"
 #include "tests/support/index_axis.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace fluxformer::rows_of_all_ranks_are_one_matrix {
 namespace {
@@ -52,9 +53,7 @@ class RowsOfRanks : public testing::Test {
     writer.finish(names::done);
   }
 
-  const std::string file_ =
-      (std::filesystem::temp_directory_path() / ("fluxformer-rows-" + std::to_string(size_of(world)) + ".h5"))
-          .string();
+  const std::string file_ = test::scratch("rows.h5").string();
 };
 
 TEST_F(RowsOfRanks, are_one_below_the_other) {

@@ -18,6 +18,7 @@
 #include "io/checkpoint.hpp"
 #include "io/file_names.hpp"
 #include "tests/support/every_rank.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace fluxformer::studies_share_their_places {
 namespace {
@@ -71,8 +72,7 @@ class GroupStudy final : public Study {
 class Places : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() / ("fluxformer-places-np" + std::to_string(size_of(world)));
+    folder_ = test::scratch("places");
     if (rank_in(world) == 0) {
       std::filesystem::remove_all(folder_);
       std::filesystem::create_directories(folder_);

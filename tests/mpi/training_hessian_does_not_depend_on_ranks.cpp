@@ -4,13 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/Eigenvalues>
-
 #include "analysis/hessian/gauss_newton_gram.hpp"
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 #include "tests/support/classifier_hessian.hpp"
 #include "tests/support/small_word_models.hpp"
+#include "tests/support/symmetric_matrix.hpp"
 
 namespace fluxformer::training_hessian_does_not_depend_on_ranks {
 namespace {
@@ -83,7 +82,7 @@ TEST(GaussNewtonGram, has_the_spectrum_and_the_blocks_of_the_gauss_newton_matrix
                      .squaredNorm();
       return std::sqrt(sum);
     };
-    Eigen::VectorXd exact = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix).eigenvalues().reverse();
+    const Eigen::VectorXd exact = eigenvalues(matrix).reverse();
     for (const int ranks_token : every_token_split(MPI_COMM_WORLD, SmallClassifier::tokens_x)) {
       ClassifierHessian together(MPI_COMM_WORLD, ranks_token, c);
       const hessian::GaussNewtonGram gram(together.hessian, MPI_COMM_WORLD,
@@ -101,11 +100,7 @@ TEST(GaussNewtonGram, has_the_spectrum_and_the_blocks_of_the_gauss_newton_matrix
         for (std::size_t b = 0; b < 2; ++b)
           EXPECT_NEAR(found.block_norms[a][b], part(blocks[a], blocks[b]), tolerance) << c.name;
       EXPECT_NEAR(found.block_traces[0], matrix.diagonal().segment(3, 37).sum(), tolerance) << c.name;
-      EXPECT_NEAR(
-          found.block_largest[0],
-          Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(matrix.block(3, 3, 37, 37)).eigenvalues()[36],
-          tolerance)
-          << c.name;
+      EXPECT_NEAR(found.block_largest[0], eigenvalues(matrix.block(3, 3, 37, 37))[36], tolerance) << c.name;
     }
   }
 }

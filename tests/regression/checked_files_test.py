@@ -33,7 +33,7 @@ def crashing(number, file="model.h5"):
 class CheckedTest(HeldBackTest):
     def setUp(self):
         super().setUp()
-        self.evolve("--output.file=model.h5")
+        self.once("model.h5", lambda: self.evolve("--output.file=model.h5"))
 
 
 class Crashes(CheckedTest):

@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import ROOT, ProgramTest, ranks_of_case, together  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case, together  # noqa: E402
+from page_reader import without_rendering  # noqa: E402
 from python_package import call  # noqa: E402
 
 DECK = os.path.join(ROOT, "input", "clusters", "growth.ini")
@@ -26,12 +27,12 @@ class Growth(ProgramTest):
             return {name: group[name][0] for name in group}
 
     def test_the_deck_gives_the_numbers_that_it_names_on_any_ranks(self):
-        runs = {ranks: f"out{ranks}.h5" for ranks in (1, 2, 3)}
+        runs = {ranks: f"out{ranks}.h5" for ranks in (1, *SEVERAL_RANKS)}
         together([lambda n=ranks, name=name: self.grown(ranks=n, output=name) for ranks, name in runs.items()])
         with h5py.File(self.path("out1.h5")) as file:
             found = {name: values[0] for name, values in file["analysis/clusters/softmax"].items()}
             betas = file["beta"][...]
-        for name in ("out2.h5", "out3.h5"):
+        for name in [*runs.values()][1:]:
             with h5py.File(self.path(name)) as file:
                 for measure in found.keys() - {"seconds"}:
                     self.assertEqual(found[measure].tobytes(), file[f"analysis/clusters/softmax/{measure}"][0].tobytes(), (name, measure))
@@ -63,7 +64,10 @@ class Growth(ProgramTest):
     def test_figure_table_and_page(self):
         self.grown("--clusters.betas=1,5,9", "--checkpoint.every=1e-6")
         both = self.path("out.checkpoint.h5"), self.path("out.h5")  # as out*.h5 gives them
-        end = call("report", *both, "--output", self.path("report"))
+        end = call("plot", *both, "--output", self.path("drawn"))
+        self.assertEqual((end.returncode, end.stderr), (0, "passed over 1 checkpoint\n"))
+        with without_rendering():
+            end = call("report", *both, "--output", self.path("report"))
         self.assertEqual((end.returncode, end.stderr), (0, "passed over 1 checkpoint\n"))
         with open(self.path("report/tables.md"), encoding="utf-8") as file:
             text = file.read()

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import CompareTest  # noqa: E402
+from program import SEVERAL_RANKS  # noqa: E402
 from python_package import call  # noqa: E402
 
 BETAS = (1.0, 8.0)
@@ -122,15 +123,15 @@ class ClustersOfModels(CompareTest):
 
     def test_says_the_same_on_any_number_of_ranks_with_figures_and_page(self):
         alone = self.compare("clusters_models", *FEW)
-        for ranks in (2, 3):
+        for ranks in SEVERAL_RANKS:
             self.assert_same_numbers(alone, self.compare("clusters_models", *FEW, ranks=ranks, output=f"on{ranks}.h5"))
         for model in ("transformer", "independent"):
             across = alone[f"{model}/number_2_across"]  # 40 samples of 28 tokens
             self.assertTrue(((across >= 1 - 1e-12) & (across <= 28)).all())
             self.assertGreater(abs(across - alone[f"{model}/number_2"]).max(), 1e-3)
-        end = call("report", self.path("on2.h5"), "--output", self.path("report"))
+        end = call("report", self.path("on3.h5"), "--output", self.path("report"))
         self.assertEqual(end.returncode, 0, end.stderr)
-        self.assertEqual(call("view", self.path("on2.h5"), "--output", self.path("page.html")).returncode, 0)
+        self.assertEqual(call("view", self.path("on3.h5"), "--output", self.path("page.html")).returncode, 0)
 
     def test_padding_does_not_count(self):
         text = self.train_text()

@@ -1,7 +1,9 @@
-"""Small trained models for the tests of the comparison experiments, made once for a class of tests."""
+"""Small trained models for the tests of the comparison experiments, made once for a script of tests."""
 
+import functools
 import shutil
 import tempfile
+import unittest
 
 import numpy as np
 
@@ -16,21 +18,30 @@ ALL = MODELS + ("--models.independent=models/independent_{seed}.h5", "--models.d
 NAMES = ("transformer", "independent", "distilled", "inherited")
 
 
+@functools.cache
+def trained_models():
+    """The folder with the models of both seeds, for all classes of a script; called while one is set up."""
+    maker = TrainTest()
+    maker.folder = tempfile.mkdtemp(prefix="fluxformer-")
+    unittest.addModuleCleanup(shutil.rmtree, maker.folder, ignore_errors=True)
+    maker.write("train.ini", TRAIN_DECK)
+    for seed in SEEDS:
+        same = (f"--run.seed={seed}", "--output.snapshots=1")
+        teacher = f"transformer_{seed}.h5"
+        maker.train(*same, f"--model.seed={seed}", f"--output.file={teacher}")
+        maker.train(*same, *PDE, f"--model.seed={seed + 10}", f"--output.file=independent_{seed}.h5")
+        maker.train(*same, *PDE, f"--distill.teacher={teacher}", "--distill.hidden=1", "--distill.attention=1",
+                    f"--output.file=distilled_{seed}.h5")
+    return maker.folder
+
+
 class CompareTest(ProgramTest):
-    """Each test has its own folder, with the models of the class in models/."""
+    """Each test has its own folder, with the models of the class in models/: trained_models(), or what the class has trained instead."""
 
     @classmethod
     def setUpClass(cls):
-        maker = TrainTest()
-        maker.folder = cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
-        maker.write("train.ini", TRAIN_DECK)
-        for seed in SEEDS:
-            same = (f"--run.seed={seed}", "--output.snapshots=1")
-            teacher = f"transformer_{seed}.h5"
-            maker.train(*same, f"--model.seed={seed}", f"--output.file={teacher}")
-            maker.train(*same, *PDE, f"--model.seed={seed + 10}", f"--output.file=independent_{seed}.h5")
-            maker.train(*same, *PDE, f"--distill.teacher={teacher}", "--distill.hidden=1", "--distill.attention=1",
-                        f"--output.file=distilled_{seed}.h5")
+        cls.shared = tempfile.mkdtemp(prefix="fluxformer-")
+        shutil.copytree(trained_models(), cls.shared, dirs_exist_ok=True)
 
     @classmethod
     def tearDownClass(cls):

@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest, MODELS, NAMES, PDE, SEEDS  # noqa: E402
 from described import names_of  # noqa: E402
 from held_back import WHILE_MPI_STARTS, HeldBackTest  # noqa: E402
-from program import SEVERAL_RANKS, TRAIN_DECK, together  # noqa: E402
+from program import FULL_TIER, SEVERAL_RANKS, TRAIN_DECK, ranks_of_case, together  # noqa: E402
 
 
 class Frame(CompareTest, HeldBackTest):
@@ -82,14 +82,14 @@ class Frame(CompareTest, HeldBackTest):
             end = self.run_program("train", "train.ini", "--quiet", *more, f"--output.file=models/{name}.h5")
             self.assertEqual(end.code, code, end)
 
-        def refuse(case):
+        def refuse(case, ranks):
             arguments, parts = case
             known = [one for one in ALL if one.split("=")[0] not in {a.split("=")[0] for a in arguments}]
-            end = self.run_program("attention", "--quiet", *known, "--attention.matching=9", *arguments, ranks=2)
+            end = self.run_program("attention", "--quiet", *known, "--attention.matching=9", *arguments, ranks=ranks)
             with self.subTest(arguments=arguments):
                 self.assert_refused(end, *parts)
 
-        together([lambda case=case: refuse(case) for case in cases])
+        together([lambda c=case, r=ranks_of_case(number)[-1]: refuse(c, r) for number, case in enumerate(cases)])
         self.compare("information_flow")
         self.assert_refused(self.run_program("information_flow", "--quiet", *ALL, "--output.file=out.h5"), "out.h5")
 
@@ -111,14 +111,14 @@ class Restart(CompareTest):
             "gradient_flow": ("--gradient.jacobian_samples=2", "--gradient.steps=5", "--gradient.epochs=1"),
             "perturbation": ("--perturbation.pgd_steps=2",)}
 
-    def stopped(self, experiment, *arguments, ranks=1, done=1):
-        """A run that ends after the next model; whether it was the last one."""
+    def stopped(self, experiment, *arguments, ranks=1, done=1, of=8):
+        """A run that ends after the next of so many models; whether it was the last one."""
         end = self.run_program(experiment, "--quiet", *ALL, *arguments, "--output.file=out.h5", "--checkpoint.restart=auto",
                                "--run.time_limit=1e-6", ranks=ranks)
         if end.code == 0:
             return True
         self.assertEqual(end.code, 4, end)
-        self.assertIn(f"after {done} of 8 models; continue with --checkpoint.restart=auto", end.messages[-1])
+        self.assertIn(f"after {done} of {of} models; continue with --checkpoint.restart=auto", end.messages[-1])
         self.assertFalse(os.path.exists(self.path("out.h5")))
         return False
 
@@ -139,10 +139,12 @@ class Restart(CompareTest):
 
     def test_every_comparison_goes_on(self):
         for experiment in names_of("compare"):
-            more = self.MORE.get(experiment, ())
+            more, of = self.MORE.get(experiment, ()), 8
+            if experiment != "attention" and not FULL_TIER:  # which compares the seeds with each other, too
+                more, of = (*more, "--models.seeds=1"), 4
             with self.subTest(experiment=experiment):
                 whole = self.compare(experiment, *more, output=f"{experiment}.h5")
-                self.assertFalse(self.stopped(experiment, *more))
+                self.assertFalse(self.stopped(experiment, *more, of=of))
                 found = self.compare(experiment, *more, "--checkpoint.restart=auto")
                 self.assert_same_bits_of(whole, found)
                 for name in os.listdir(self.folder):  # of a slow run also the checkpoint before

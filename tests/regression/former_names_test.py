@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import h5py  # noqa: E402 (the folder is put on the path first)
 
 from described import description  # noqa: E402
-from program import ProgramTest  # noqa: E402
+from program import ProgramTest, ranks_of_case  # noqa: E402
 from python_package import call  # noqa: E402
 
 STUDIES = {"hessian": ("spectrum", "blocks", "scaling"), "paths": ("theory", "sample", "train", "prune")}
@@ -87,14 +87,15 @@ class Decks(FormerNames):
     def test_say_what_does_not_belong_to_the_study(self):
         self.write("old.ini", "[hessian]\nstudy = blocks\ndepth = 1\nwidth = 4\nsequences = 2\nseeds = 1\n")  # 1 is the default of hessian_scaling
         self.ran("hessian", "old.ini")
-        for words, parts in ((("hessian", "old.ini", "--hessian.depth=2"), ("hessian.depth = 2 (command line)", "of hessian_scaling, not of hessian_blocks")),
-                             (("hessian_blocks", "old.ini"), ("hessian.study (old.ini)", "leave the key out")),
-                             (("hessian_blocks", "--hessian.study=blocks"), ("hessian.study (command line)", "leave the key out")),
-                             (("hessian", "--hessian.study=block"), ("hessian.study = block", "spectrum", "scaling")),
-                             (("paths", "--paths.study=theory "), ("paths.study",)),
-                             (("hessian_block", "old.ini"), ("hessian_block: no such experiment", "hessian_blocks")),
-                             (("path", "old.ini"), ("path: no such experiment",))):
-            for ranks in (1, 2):
+        cases = ((("hessian", "old.ini", "--hessian.depth=2"), ("hessian.depth = 2 (command line)", "of hessian_scaling, not of hessian_blocks")),
+                 (("hessian_blocks", "old.ini"), ("hessian.study (old.ini)", "leave the key out")),
+                 (("hessian_blocks", "--hessian.study=blocks"), ("hessian.study (command line)", "leave the key out")),
+                 (("hessian", "--hessian.study=block"), ("hessian.study = block", "spectrum", "scaling")),
+                 (("paths", "--paths.study=theory "), ("paths.study",)),
+                 (("hessian_block", "old.ini"), ("hessian_block: no such experiment", "hessian_blocks")),
+                 (("path", "old.ini"), ("path: no such experiment",)))
+        for number, (words, parts) in enumerate(cases):
+            for ranks in ranks_of_case(number):
                 self.assert_refused(self.run_program(*words, "--quiet", "--output.file=no.h5", ranks=ranks), *parts)
 
 

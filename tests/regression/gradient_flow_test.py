@@ -13,7 +13,7 @@ import numpy as np  # noqa: E402
 from comparison import ALL, CompareTest, MODELS, NAMES  # noqa: E402
 from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
 from numpy_transformer import NumpyModel  # noqa: E402
-from program import ROOT, TRAIN_DECK, together  # noqa: E402
+from program import FULL_TIER, ROOT, SEVERAL_RANKS, TRAIN_DECK, ranks_of_case, together  # noqa: E402
 
 QUICK = ("--gradient.jacobian_samples=5", "--gradient.steps=12", "--gradient.exponents=3", "--gradient.sweeps=2")
 
@@ -50,7 +50,7 @@ class GradientFlow(CompareTest):
     def test_says_the_same_on_any_number_of_ranks(self):
         more = (*QUICK, "--gradient.jacobian_samples=3", "--gradient.epochs=0,2", "--samples.batch=3")
         alone = self.compare("gradient_flow", *more)
-        for ranks in (2, 4):  # 4: more than the samples used for Jacobians
+        for ranks in SEVERAL_RANKS if FULL_TIER else (4,):  # more than the samples used for Jacobians
             with self.subTest(ranks=ranks):
                 self.assert_same_numbers(alone, self.compare("gradient_flow", *more, ranks=ranks, output=f"{ranks}.h5"))
 
@@ -159,11 +159,11 @@ class GradientFlow(CompareTest):
                  ("--gradient.epochs=1,7", ("transformer_1.epoch7.h5",)),
                  ("--gradient.steps=0", ("gradient.steps",))]
 
-        def refuse(argument, parts):
+        def refuse(argument, parts, ranks):
             with self.subTest(argument=argument):
-                self.assert_refused(self.run_program("gradient_flow", "--quiet", *ALL, argument, ranks=2), *parts)
+                self.assert_refused(self.run_program("gradient_flow", "--quiet", *ALL, argument, ranks=ranks), *parts)
 
-        together([lambda case=case: refuse(*case) for case in cases])
+        together([lambda c=case, r=ranks_of_case(number)[-1]: refuse(*c, r) for number, case in enumerate(cases)])
 
 
 if __name__ == "__main__":

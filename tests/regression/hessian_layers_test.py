@@ -15,7 +15,7 @@ import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
 from held_back import HeldBackTest  # noqa: E402
-from program import ROOT  # noqa: E402
+from program import ROOT, SEVERAL_RANKS, ranks_of_case  # noqa: E402
 from python_package import call  # noqa: E402
 
 GO_ON = "--checkpoint.restart=auto"
@@ -150,7 +150,7 @@ class OneLayer(LayerTest):
         sizes = ("--hessian.seeds=1,2", "--hessian.width=4", "--hessian.sequences=2", "--hessian.loss=squared_error",
                  "--hessian.sigmas=1,1e80")
         for depth in (1, 2):
-            for ranks in (1, 2, 3):
+            for ranks in (1, *SEVERAL_RANKS):
                 end = self.run_program("hessian_scaling", os.path.join(ROOT, "input", "hessian", "scaling.ini"), "--quiet", ALL, *sizes,
                                        f"--hessian.depth={depth}", f"--output.file=on{ranks}.h5", "--output.overwrite=true", ranks=ranks)
                 self.assertEqual(end.code, 0, end)
@@ -183,16 +183,17 @@ class OneLayer(LayerTest):
 
     def test_keys_of_the_other_study_are_refused(self):
         of_scaling, of_spectrum = "is a key of hessian_scaling, not of hessian_blocks", "is a key of hessian_spectrum, not of "
-        for experiment, setting, *words in (("blocks", "--hessian.sigmas=1", "hessian.sigmas = 1 (command line): " + of_scaling),
-                                            ("blocks", "--hessian.eigenvalues=3", "hessian.eigenvalues", of_spectrum + "hessian_blocks"),
-                                            ("scaling", "--models.transformer=x.h5", "models.transformer", of_spectrum + "hessian_scaling"),
-                                            ("scaling", "--hessian.sigmas=0", "hessian.sigmas"),
-                                            ("blocks", "--hessian.seeds=", "hessian.seeds"),
-                                            ("blocks", "--hessian.layers=linear_mlp", "hessian.layers", "'linear_mlp'"),
-                                            ("scaling", "--hessian.layers=mlp", "hessian.layers"),
-                                            ("scaling", "--hessian.heat_map=true", "hessian.heat_map", "is a key of hessian_blocks"),
-                                            ("blocks", "--hessian.width=2000", "hessian.width = 2000")):
-            self.assert_refused(self.run_program("hessian_" + experiment, setting, "--output.file=out.h5", ranks=2), *words)
+        cases = (("blocks", "--hessian.sigmas=1", "hessian.sigmas = 1 (command line): " + of_scaling),
+                 ("blocks", "--hessian.eigenvalues=3", "hessian.eigenvalues", of_spectrum + "hessian_blocks"),
+                 ("scaling", "--models.transformer=x.h5", "models.transformer", of_spectrum + "hessian_scaling"),
+                 ("scaling", "--hessian.sigmas=0", "hessian.sigmas"),
+                 ("blocks", "--hessian.seeds=", "hessian.seeds"),
+                 ("blocks", "--hessian.layers=linear_mlp", "hessian.layers", "'linear_mlp'"),
+                 ("scaling", "--hessian.layers=mlp", "hessian.layers"),
+                 ("scaling", "--hessian.heat_map=true", "hessian.heat_map", "is a key of hessian_blocks"),
+                 ("blocks", "--hessian.width=2000", "hessian.width = 2000"))
+        for number, (experiment, setting, *words) in enumerate(cases):
+            self.assert_refused(self.run_program("hessian_" + experiment, setting, "--output.file=out.h5", ranks=ranks_of_case(number)[-1]), *words)
         end = self.run_program("hessian_blocks", "--hessian.heat_map=true", "--hessian.width=2000", "--output.file=out.h5", ranks=2)
         self.assert_refused(end, "hessian.heat_map")
 
@@ -217,6 +218,9 @@ class Restart(LayerTest):
         return 0
 
     def whole(self):
+        self.once("whole.h5", self.undisturbed)
+
+    def undisturbed(self):
         end = self.sweep("--output.file=whole.h5", "--checkpoint.every=0")
         self.assertEqual(end.code, 0, end)
         self.assertFalse(os.path.exists(self.path("whole.checkpoint.h5")))
@@ -265,9 +269,10 @@ class Restart(LayerTest):
 
     def test_a_checkpoint_of_other_settings_is_refused_with_the_key(self):
         self.assertEqual(self.sweep("--output.file=out.h5", "--run.time_limit=1e-6").code, 4)
-        for key, value in (("hessian.width", 16), ("hessian.seeds", "1, 2"), ("hessian.sigmas", "0.01"), ("hessian.layers", "softmax"),
-                           ("hessian.depth", 2), ("hessian.loss", "cross_entropy")):
-            self.assert_refused(self.sweep(GO_ON, "--output.file=out.h5", f"--{key}={value}", ranks=2), key, CHECKPOINT)
+        for number, (key, value) in enumerate((("hessian.width", 16), ("hessian.seeds", "1, 2"), ("hessian.sigmas", "0.01"), ("hessian.layers", "softmax"),
+                                               ("hessian.depth", 2), ("hessian.loss", "cross_entropy"))):
+            end = self.sweep(GO_ON, "--output.file=out.h5", f"--{key}={value}", ranks=ranks_of_case(number)[-1])
+            self.assert_refused(end, key, CHECKPOINT)
         with h5py.File(self.path(CHECKPOINT), "r+") as file:
             file["state"].attrs["points"] = 1000
         self.assert_refused(self.sweep(GO_ON, "--output.file=out.h5", ranks=2), CHECKPOINT)

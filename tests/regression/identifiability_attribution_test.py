@@ -14,6 +14,7 @@ from scipy import stats  # noqa: E402
 
 from identifiability_models import CELLS, LAYERS, SAMPLES, TOKENS, Marched, WrittenModels, features, spearman, texts, write_model  # noqa: E402
 from made_up_images import idx, rows_of_test_images, write_mnist  # noqa: E402
+from program import SEVERAL_RANKS  # noqa: E402
 
 IMAGES = 20
 LAST_OF_GROUP = np.array([0, 1, 2, 3, 5, 10])  # distances 0, 1, 2, 3, 4-5, 6-10, 11 and more
@@ -295,7 +296,7 @@ class EqualPatches(AttributionTest):
         for name in ("images.h5", "placeless.h5"):
             one = self.attribution(transformer=name, file=MNIST, attributed=SAMPLES, flow_tokens=0, output=f"1_{name}")
             np.testing.assert_allclose(one["transformer/agreement_moved"][0], self.expected(name, name == "placeless.h5"), rtol=1e-10, err_msg=name)
-            for ranks in (2, 3):
+            for ranks in SEVERAL_RANKS:
                 self.assert_same_numbers(one, self.attribution(transformer=name, file=MNIST, attributed=SAMPLES, flow_tokens=0, ranks=ranks,
                                                                output=f"{ranks}_{name}"))
 
@@ -306,7 +307,7 @@ class Ranks(AttributionTest):
                 (("--identifiability.probes=64",), {"transformer": "transformer.h5"})]
         for place, (arguments, models) in enumerate(runs):
             one = self.attribution(*arguments, output=f"one{place}.h5", **models)
-            for ranks in (2, 3):
+            for ranks in SEVERAL_RANKS:
                 self.assert_same_numbers(one, self.attribution(*arguments, ranks=ranks, output=f"{ranks}of{place}.h5", **models))
         # A square is a mean of 64 squares, whose deviation is at most sqrt 2 of it: the largest errors are some sqrt(2/64).
         self.assertTrue(0.05 < one["transformer/contribution_error"][0] < 0.4)

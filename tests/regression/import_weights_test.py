@@ -25,7 +25,7 @@ from numpy_transformer import layer, weights  # noqa: E402
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 
-from python_package import FolderTest, start  # noqa: E402
+from python_package import FolderTest, call, start  # noqa: E402
 
 REFERENCE = os.path.join(ROOT, "tests", "support", "torch_reference.h5")
 USUAL = ("--heads", "4", "--norm", "pre", "--activation", "gelu_erf")
@@ -69,7 +69,7 @@ class ImportWeights(FolderTest):
         self.model = self.path("model.h5")
 
     def run_script(self, state_path, *options, **process):
-        return start("import", state_path, self.model, *options, **process)
+        return (start if process else call)("import", state_path, self.model, *options, **process)
 
     def save(self, state, name="state.npz"):
         path = self.path(name)
@@ -255,7 +255,7 @@ class ImportWeights(FolderTest):
                              ("link", "not a regular file"), ("none/model.h5", "not a folder that can be written"), ("folder/", "no name"),
                              ("state.npz", "is the file that is read")):
             with self.subTest(name):
-                self.assert_refused(start("import", path, os.path.join(self.folder, name), *USUAL, "--overwrite"), reason)
+                self.assert_refused(call("import", path, os.path.join(self.folder, name), *USUAL, "--overwrite"), reason)
         self.assert_refused(start("import", path, "", *USUAL), "'' is no name")
         self.assertTrue(os.path.exists(self.path("pipe")) and os.path.islink(self.path("link")))
 

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import numpy as np  # noqa: E402 (the folders are put on the path first)
 
-from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
+from program import FULL_TIER, ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case  # noqa: E402
 from python_package import assert_picture, call  # noqa: E402
 
 from fluxformer.paths import sampling  # noqa: E402
@@ -33,6 +33,10 @@ class SamplingTest(ProgramTest):
         end = self.run_program("--quiet", *arguments, f"--output.file={name}", "--output.overwrite=true", ranks=ranks)
         self.assertEqual(end.code, 0, end)
         return self.measures(name)
+
+    def small(self):
+        """That of SMALL on one rank, in small.h5."""
+        return self.measures(self.once("small.h5", lambda: self.sample(*SMALL, name="small.h5")))
 
     def measures(self, name):
         """The measures by group and name, but for wall times."""
@@ -73,7 +77,7 @@ class Posterior(SamplingTest):
 
 class Files(SamplingTest):
     def test_are_equal_on_any_number_of_ranks(self):
-        one = self.sample(*SMALL)
+        one = self.small()
         for ranks in SEVERAL_RANKS:
             other = self.sample(*SMALL, ranks=ranks)
             self.assertEqual(set(one), set(other))
@@ -81,10 +85,12 @@ class Files(SamplingTest):
                 np.testing.assert_array_equal(values, other[name], err_msg=f"{name}, {ranks} ranks")
 
     def test_are_the_same_after_interruptions(self):
-        whole = self.sample(*SMALL, name="whole.h5")
+        # Half of the places and ranks outside the second tier.
+        small, on_ranks = (SMALL, (4, 6, 3)) if FULL_TIER else ((*SMALL, "--paths.seeds=2"), (2, 3))
+        whole = self.sample(*small, name="whole.h5")
         codes = []
-        for ranks in (4, 6, 3) * 5:
-            end = self.run_program("--quiet", *SMALL, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
+        for ranks in on_ranks * 10:
+            end = self.run_program("--quiet", *small, "--checkpoint.restart=auto", "--run.time_limit=1e-6", "--checkpoint.every=0",
                                    "--output.file=out.h5", ranks=ranks)
             codes.append(end.code)
             if end.code == 0:
@@ -95,12 +101,12 @@ class Files(SamplingTest):
             np.testing.assert_array_equal(whole[name], values, err_msg=str(name))
 
     def test_a_chain_is_the_same_in_any_deck(self):
-        many, one = self.sample(*SMALL), self.sample(*SMALL, "--paths.seeds=2", "--paths.temperatures=0.1", "--paths.chains=2", name="one.h5")
+        many, one = self.small(), self.sample(*SMALL, "--paths.seeds=2", "--paths.temperatures=0.1", "--paths.chains=2", name="one.h5")
         for sampler in SAMPLERS:
             np.testing.assert_array_equal(many[sampler, "trace"][1, 1, 0, :2], one[sampler, "trace"][0, 0, 0])
 
     def test_hold_what_follows_from_the_draws(self):
-        found = self.sample(*SMALL)
+        found = self.small()
         right = np.where(np.arange(30) < 15, 1, -1)  # the first half of the examples is of class +1
         for sampler in SAMPLERS:
             at = {key: found[sampler, key][:, :, 0] for _, key in found if (sampler, key) in found}  # [seed, temperature, ...] at N = 6
@@ -132,16 +138,16 @@ class Files(SamplingTest):
 
 class Figures(SamplingTest):
     def test_plot_report_and_claims(self):
-        found = self.sample(*SMALL)
-        done = call("plot", self.path("out.h5"), "--output", self.path("drawn"))
+        found = self.small()
+        done = call("plot", self.path("small.h5"), "--output", self.path("drawn"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = [os.path.basename(one).removesuffix(".png") for one in done.stdout.split()]
         self.assertEqual(names, ["paths-agreement", "paths-sampled-order", "paths-chains"])
         for one in names:
             assert_picture(self, os.path.join(self.path("drawn"), one))
-        done = call("report", self.path("out.h5"), "--claims", CLAIMS, "--output", self.path("page"))
+        done = call("report", self.path("small.h5"), "--claims", CLAIMS, "--output", self.path("page"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        with open_run(self.path("out.h5")) as run:
+        with open_run(self.path("small.h5")) as run:
             study, = studies([run])
             rule, every = read_claims(CLAIMS)
             judged = {one.id: findings[0].outcomes[0].measured for one, findings in weigh(every, study, rule)}

@@ -20,7 +20,7 @@ except ImportError as failure:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
-from python_package import ROOT, FolderTest, assert_picture, start  # noqa: E402 (its folder is put on the path first)
+from python_package import ROOT, FolderTest, assert_picture, call, start  # noqa: E402 (its folder is put on the path first)
 
 BINARY = os.environ["FLUXFORMER_BINARY"]
 # deck -> (what makes it small, what is drawn). Decks that need downloaded files are not built in.
@@ -40,8 +40,8 @@ class PlotEvolve(FolderTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         return path
 
-    def plot(self, *arguments):
-        return start("plot", *arguments)
+    def plot(self, *arguments, how=call):
+        return how("plot", *arguments)
 
     def test_every_deck_is_known_here(self):
         decks = {os.path.basename(path)[:-4] for path in glob.glob(os.path.join(ROOT, "input", "evolve", "*.ini"))}
@@ -59,7 +59,7 @@ class PlotEvolve(FolderTest):
 
     def test_a_run_of_chosen_depths_and_without_reference_is_drawn(self):
         path = self.solve("evolve", "--evolve.time=2", "--output.depth_stride=3", "--front.threshold=0")
-        result = self.plot(path)
+        result = self.plot(path, how=start)  # as from a shell without a display
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(os.path.join(self.folder, "figures", "front.png"), result.stdout)
 

@@ -18,7 +18,7 @@ from made_up_images import rows_of_test_images, write_mnist  # noqa: E402
 from numpy_equation import Equation, convergence  # noqa: E402
 from numpy_model import Model  # noqa: E402
 from numpy_transformer import NumpyModel  # noqa: E402
-from program import TRAIN_DECK, together  # noqa: E402
+from program import SEVERAL_RANKS, TRAIN_DECK, ranks_of_case, together  # noqa: E402
 from published_case import ROOT, Case, save  # noqa: E402
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
@@ -104,15 +104,16 @@ class Refinement(CompareTest):
             states = Equation.read(self.path("models/unequal.h5")).march(rows_of_test_images(self.path("data"))[drawn], edges)[1:]
             # After 2 S the steady state is reached but for what decays at the rate of the shortest cell.
             np.testing.assert_allclose(file["field/u"][-1].transpose(0, 2, 1, 3), states, rtol=0, atol=1e-6)
-        for arguments, parts in ((("--mesh.edges=models/equal.h5",), ("models/equal.h5", "the cells of its model are equal")),
-                                 (("--mesh.edges=no.h5",), ("mesh.edges = no.h5",)),
-                                 (("--mesh.edges=0 1 2",), ("commas separate depths",)),
-                                 (("--model.file=models/unequal.h5", "--train.cells=4,8"), ("train.cells", "those of model.file are not")),
-                                 (("--mesh.edges=0,1,2", "--mesh.cells=2"), ("leave mesh.cells out",)),
-                                 (("--mesh.edges=0,1",), ("not from 0 to 1",)),
-                                 (("--mesh.edges=0,0.5,2", "--train.cells=4,8"), ("train.cells", "leave mesh.edges out")),
-                                 (("--mesh.edges=0,0.5,2", "--model.kind=transformer", "--model.knots=0"), ("(mesh.edges) lack 1, where a layer ends",))):
-            self.assert_refused(self.run_program("train", *training, *arguments, "--output.file=no.h5", ranks=2), *parts)
+        cases = ((("--mesh.edges=models/equal.h5",), ("models/equal.h5", "the cells of its model are equal")),
+                 (("--mesh.edges=no.h5",), ("mesh.edges = no.h5",)),
+                 (("--mesh.edges=0 1 2",), ("commas separate depths",)),
+                 (("--model.file=models/unequal.h5", "--train.cells=4,8"), ("train.cells", "those of model.file are not")),
+                 (("--mesh.edges=0,1,2", "--mesh.cells=2"), ("leave mesh.cells out",)),
+                 (("--mesh.edges=0,1",), ("not from 0 to 1",)),
+                 (("--mesh.edges=0,0.5,2", "--train.cells=4,8"), ("train.cells", "leave mesh.edges out")),
+                 (("--mesh.edges=0,0.5,2", "--model.kind=transformer", "--model.knots=0"), ("(mesh.edges) lack 1, where a layer ends",)))
+        for number, (arguments, parts) in enumerate(cases):
+            self.assert_refused(self.run_program("train", *training, *arguments, "--output.file=no.h5", ranks=ranks_of_case(number)[-1]), *parts)
         for arguments, part in ((("--depth.scheme=upwind",), "depth.scheme = shift"), (("--equation.epsilon=0.1",), "equation.epsilon = 0")):
             self.assert_refused(self.run_program("evolve", "--model.file=models/unequal.h5", *data, *arguments, "--output.file=no.h5"), part)
         self.assert_refused(self.run_program("refinement", *models, "--refinement.adapt=bisect", "--refinement.target=9", "--output.file=no.h5"),
@@ -298,7 +299,7 @@ class Refinement(CompareTest):
     def test_says_the_same_on_any_number_of_ranks(self):
         words = (*QUICK, "--samples.batch=3", "--refinement.adapt=bisect")
         alone = self.compare("refinement", *words)
-        for ranks in (2, 3, 4, 6):
+        for ranks in SEVERAL_RANKS:
             with self.subTest(ranks=ranks):
                 several = self.compare("refinement", *words, ranks=ranks, output=f"{ranks}.h5")
                 self.assert_same_numbers(alone, several)
@@ -356,8 +357,8 @@ class Refinement(CompareTest):
                  (["--refinement.goals=accuracy"], ["refinement.goals", "loss, logit, margin, norm"]),
                  (["--refinement.cells=1,8192"], ["refinement.cells", "<= 4096"]),
                  (["--refinement.goals="], ["refinement.goals", "one goal"])]
-        together([lambda c=case: self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5", *c[0], ranks=2), *c[1])
-                  for case in cases])
+        together([lambda c=case, r=ranks_of_case(number)[-1]: self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5", *c[0], ranks=r), *c[1])
+                  for number, case in enumerate(cases)])
         with h5py.File(self.path("models/independent_2.h5"), "r+") as file:
             file["model"].attrs["cells"] = 6
         self.assert_refused(self.run_program("refinement", *ALL, "--output.file=no.h5"), "independent_2.h5: has 6 depth cells", "independent_1.h5 has 4")

@@ -22,6 +22,7 @@ except ImportError as failure:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 
 import comparison_sample as sample  # noqa: E402 (its folder is put on the path first)
+from page_reader import without_rendering  # noqa: E402
 from python_package import ROOT, FolderTest, call  # noqa: E402
 
 CLAIMS = os.path.join(ROOT, "input", "paper", "compare", "claims.toml")
@@ -45,7 +46,8 @@ class Tables(FolderTest):
             write(files[-1], spread=0.05)
         files.append(os.path.join(folder.name, "other.h5"))
         sample.write_perturbation(files[-1], settings=sample.ROOT["settings"].replace("digits", "mnist"))
-        end = call("report", *files, "--claims", CLAIMS, "--output", folder.name)
+        with without_rendering():
+            end = call("report", *files, "--claims", CLAIMS, "--output", folder.name)
         assert end.returncode == 0, end.stderr
         assert os.path.join(folder.name, "tables.md") in end.stdout.splitlines(), end.stdout
         with open(os.path.join(folder.name, "tables.md"), encoding="utf-8") as stream:

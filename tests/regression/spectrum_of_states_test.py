@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import CompareTest, MODELS, PDE  # noqa: E402
-from program import TRAIN_DECK  # noqa: E402
+from program import SEVERAL_RANKS, TRAIN_DECK  # noqa: E402
 
 
 class SpectrumOfStates(CompareTest):
@@ -45,7 +45,7 @@ class SpectrumOfStates(CompareTest):
 
     def test_says_the_same_on_any_number_of_ranks(self):
         alone = self.compare("spectrum_of_states")
-        for ranks in (2, 3):
+        for ranks in SEVERAL_RANKS:
             self.assert_same_numbers(alone, self.compare("spectrum_of_states", ranks=ranks, output=f"on{ranks}.h5"))
 
     def test_a_wider_model_has_more_singular_values_but_no_more_than_tokens(self):

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import CompareTest  # noqa: E402
 from identifiability_models import WORDS, texts, write_model, write_token_file  # noqa: E402
-from program import TrainTest, together  # noqa: E402
+from program import FULL_TIER, TrainTest, together  # noqa: E402
 from python_package import call  # noqa: E402
 
 SIZES = ("--mesh.layers=1", "--model.width=8", "--model.ffn=8", "--attention.heads=2", "--train.epochs=1", "--train.batch=8")
@@ -144,7 +144,7 @@ class MaskedWords(CompareTest):
         settings = ("--hessian.eigenvalues=2", "--hessian.tolerance=1e-12", "--hessian.probes=0", "--hessian.block_probes=2", *ALL_PARTS)
         models = self.files("named")
         one = self.hessian(*settings, models=models)
-        for ranks, more in ((2, ()), (3, ()), (3, ("--mesh.ranks_token=3",))):
+        for ranks, more in ((3, ()), (3, ("--mesh.ranks_token=3",)), *(((2, ()),) if FULL_TIER else ())):
             other = self.hessian(*settings, *more, models=models, ranks=ranks, output=f"{ranks}{len(more)}.h5")
             for name in one:
                 if not name.endswith(("seconds", "residual")):
@@ -202,7 +202,7 @@ class PdeModelsAlone(CompareTest):
             together_ = self.run_of(experiment, ("transformer", "transformer"), ("independent", "independent"), ("distilled", "distilled"),
                                     output=f"{experiment}.h5")
             for name in ("independent", "distilled"):
-                alone = self.run_of(experiment, (name, name), output=f"{experiment}_{name}.h5", ranks=2)
+                alone = self.run_of(experiment, (name, name), output=f"{experiment}_{name}.h5", ranks=2 if FULL_TIER or name == "distilled" else 1)
                 self.assertTrue(alone)
                 for measure, values in alone.items():
                     if measure.startswith(name) and not measure.endswith(("seconds", "residual")):

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import h5py  # noqa: E402 (the folder is put on the path first)
 import numpy as np  # noqa: E402
 
-from program import BINARY, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
+from program import BINARY, SEVERAL_RANKS, ProgramTest, ranks_of_case, together, with_attributes, with_value  # noqa: E402
 
 RANDOM = np.random.default_rng(5)
 WORDS = ["the", "ő", "<unk>", "of", "flux"]
@@ -52,7 +52,7 @@ class TokenFiles(ProgramTest):
     def test_words_flow_in_as_rows_of_the_table_on_any_number_of_ranks(self):
         self.put("text.h5", TEXT)
         self.put("packed.h5", TEXT, compression=True)
-        runs = [("text.h5", "text", 1), ("text.h5", "two", 2), ("text.h5", "three", 3), ("packed.h5", "packed", 1)]
+        runs = [("text.h5", "text", 1), *(("text.h5", f"on{ranks}", ranks) for ranks in SEVERAL_RANKS), ("packed.h5", "packed", 1)]
         for file, name, ranks in runs:
             self.run_well("evolve", *self.of(file), *EVOLVE, "--inflow.samples=4", f"--output.file={name}_out.h5", ranks=ranks)
         one = self.open("text_out.h5")
@@ -139,15 +139,15 @@ class TokenFiles(ProgramTest):
         self.assertIn("new: head/W (4 x 8 instead of 3 x 8), head/b (4 instead of 3); left out: nothing", end.err)
         self.assertEqual(self.open("more_out.h5")["model/head/W"].shape, (4, 8))
         self.assert_refused(self.run_program("attention", *more, *compared, ranks=2), "classes other than those")
-        for arrays, part in (({"ids": TEXT["ids"] + 1}, "ids holds 5"), ({"ids": np.zeros((2, 9), int)}, "data.length = 6"),
-                             ({"ids": TEXT["ids"], "words": np.array(list("abcde"))}, "words are not those of the model"),
-                             ({"ids": TEXT["ids"], "words": np.array(list("abcdef"))}, "has 6 words"),
-                             (PATCHES, "data.")):
+        for number, (arrays, part) in enumerate((({"ids": TEXT["ids"] + 1}, "ids holds 5"), ({"ids": np.zeros((2, 9), int)}, "data.length = 6"),
+                                                 ({"ids": TEXT["ids"], "words": np.array(list("abcde"))}, "words are not those of the model"),
+                                                 ({"ids": TEXT["ids"], "words": np.array(list("abcdef"))}, "has 6 words"),
+                                                 (PATCHES, "data."))):
             with self.subTest(part):
-                other = self.put("other.h5", arrays)
-                self.assert_refused(self.run_program("evolve", *other, "--model.file=model1.h5", ranks=2), part)
+                other, ranks = self.put("other.h5", arrays), ranks_of_case(number)[-1]
+                self.assert_refused(self.run_program("evolve", *other, "--model.file=model1.h5", ranks=ranks), part)
                 if "data." not in part:
-                    self.assert_refused(self.run_program("attention", *other, *compared, ranks=2), part)
+                    self.assert_refused(self.run_program("attention", *other, *compared, ranks=ranks), part)
 
     def test_samples_are_cut_only_if_that_is_asked_for(self):
         long = self.put("long.h5", {"ids": np.arange(600).reshape(2, 300) % 7})

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Compilers and libraries that cannot be used are refused when CMake configures, with the package that is missing; not later by the compiler,
 and not silently. What it does without is said.
+
+The second tier has all of them (30 times that CMake configures), the first one of each kind: a serial HDF5, a PETSc of another MPI, a library, a
+package and a module that are missing.
 """
 
 import glob
@@ -13,7 +16,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from program import ENVIRONMENT, ROOT, ProgramTest  # noqa: E402 (the folder is put on the path first)
+from program import ENVIRONMENT, FULL_TIER, ROOT, ProgramTest  # noqa: E402 (the folder is put on the path first)
 
 LIBRARY = """
 Name: {name}
@@ -33,6 +36,8 @@ function(find_library result)
   endif()
 endfunction()
 """
+
+seldom = unittest.skipUnless(FULL_TIER, "./test.sh full runs it")
 
 
 class Configure(ProgramTest):
@@ -94,6 +99,7 @@ class Configure(ProgramTest):
         self.write("headers/H5pubconf.h", "#define H5_HAVE_ZLIB_H 1\n")
         self.assert_not_configured("HDF5", "is serial, or its headers are missing", "libhdf5-openmpi-dev")
 
+    @seldom
     def test_stops_at_a_petsc_of_another_kind(self):
         self.make_up("PETSc")
         for macros, fault in (("PETSC_USE_COMPLEX 1", "has complex numbers"),
@@ -113,6 +119,7 @@ class Configure(ProgramTest):
         self.write("headers/petscconf.h", macros + "\n#define PETSC_HAVE_MPICH 1\n#define PETSC_HAVE_MPICH_NUMVERSION 40002300\n")
         self.assert_not_configured("PETSc", "was built with another MPI", "one of the MPI that CMake finds")
 
+    @seldom
     def test_stops_at_libraries_of_another_mpi(self):
         self.make_up("hdf5")
         self.write("headers/H5pubconf.h", "#define H5_HAVE_PARALLEL 1\n")
@@ -129,25 +136,29 @@ class Configure(ProgramTest):
         self.write("hides.cmake", HIDES)
         options = ["-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=" + self.path("hides.cmake"),
                    *("-UFLUXFORMER_" + found for found in ("SCALAPACK", "OPENBLAS", "XSMM_LIBRARY"))]  # by the call before
-        for hidden, *words in (("hdf5_hl", "HDF5's high-level library", "libhdf5-openmpi-dev", "hdf5+mpi+hl"),
-                               ("scalapack", "needs ScaLAPACK,", "libscalapack-openmpi-dev", "netlib-scalapack", "FLUXFORMER_SCALAPACK"),
-                               ("openblas", "needs OpenBLAS,", "libopenblas-serial-dev", "openblas threads=none", "FLUXFORMER_BLAS"),
-                               ("xsmm", "needs libxsmm 1.17,", "libxsmm-dev", "libxsmm@1.17", "FLUXFORMER_XSMM=OFF")):
+        libraries = (("hdf5_hl", "HDF5's high-level library", "libhdf5-openmpi-dev", "hdf5+mpi+hl"),
+                     ("scalapack", "needs ScaLAPACK,", "libscalapack-openmpi-dev", "netlib-scalapack", "FLUXFORMER_SCALAPACK"),
+                     ("openblas", "needs OpenBLAS,", "libopenblas-serial-dev", "openblas threads=none", "FLUXFORMER_BLAS"),
+                     ("xsmm", "needs libxsmm 1.17,", "libxsmm-dev", "libxsmm@1.17", "FLUXFORMER_XSMM=OFF"))
+        for hidden, *words in libraries if FULL_TIER else libraries[1:2]:
             self.assert_not_configured(*words, options=[*options, "-DHIDDEN=" + hidden])
-        for package, *words in (("nanoflann", "needs nanoflann 1.4,", "libnanoflann-dev", "nanoflann@1.4:"),
-                                ("Boost", "needs Boost 1.74,", "libboost-program-options-dev", "boost@1.74:")):
+        packages = (("nanoflann", "needs nanoflann 1.4,", "libnanoflann-dev", "nanoflann@1.4:"),
+                    ("Boost", "needs Boost 1.74,", "libboost-program-options-dev", "boost@1.74:"))
+        for package, *words in packages if FULL_TIER else packages[:1]:
             self.assert_not_configured(*words, options=[f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON", "-DHIDDEN=none"])
         self.assertIn("small ones as others (FLUXFORMER_XSMM is OFF)", self.assert_configured(
             "-DFLUXFORMER_XSMM=OFF", "-DHIDDEN=xsmm", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_nanoflann=OFF")[0])
 
     def test_names_the_package_of_a_missing_module(self):
-        for library, *words in (("petsc", "needs PETSc 3.18 or newer,", "petsc-dev", "petsc@3.18:"),
-                                ("slepc", "needs SLEPc 3.18 or newer,", "slepc-dev", "slepc@3.18:"),
-                                ("hdf5", "needs HDF5 1.10 or newer,", "libhdf5-openmpi-dev", "hdf5+mpi+hl")):
+        modules = (("petsc", "needs PETSc 3.18 or newer,", "petsc-dev", "petsc@3.18:"),
+                   ("slepc", "needs SLEPc 3.18 or newer,", "slepc-dev", "slepc@3.18:"),
+                   ("hdf5", "needs HDF5 1.10 or newer,", "libhdf5-openmpi-dev", "hdf5+mpi+hl"))
+        for library, *words in modules if FULL_TIER else modules[:1]:
             self.hide(library)
             self.assert_not_configured(*words, "PKG_CONFIG_PATH", build=library)
             os.rename(self.path("modules"), self.path("modules of others than " + library))
 
+    @seldom
     def test_takes_the_scalapack_that_is_named(self):
         self.assertIn("cannot be linked", " ".join(self.configure("-DFLUXFORMER_SCALAPACK=" + self.path("none.so")).stderr.split()))
         self.assertIn("cannot be linked", " ".join(self.configure("-DFLUXFORMER_SCALAPACK=-lz").stderr.split()))
@@ -161,6 +172,7 @@ class Configure(ProgramTest):
             with open(self.path("build/build.ninja"), encoding="utf-8") as stream:
                 self.assertIn(f" {linked} ", " ".join(stream.read().split()))
 
+    @seldom
     def test_stops_at_old_compilers(self):
         for build, said, macros in (("gnu", "g++ 11.2", "-U__GNUC__ -D__GNUC__=11"),
                                     ("clang", "clang++ 15.0", "-D__clang__ -D__clang_major__=15 -D__clang_minor__=0 -D__clang_patchlevel__=0")):
@@ -177,6 +189,7 @@ class Configure(ProgramTest):
         self.assertIn("instructions: -march=x86-64-v3;", said)
         self.assertEqual(options.count("-march="), 1, options)
 
+    @seldom
     def test_goes_without_march_native_where_the_compiler_has_none(self):
         compiler = self.make_compiler("c++", 'case " $* " in *" -march=native "* | *" -mcpu=native "*) exit 1 ;; esac', 'exec g++ "$@"')
         said, options = self.assert_configured(compiler)

@@ -4,7 +4,7 @@
 Without a browser: every array in a page equals that in the file; what is left out of large ones is what the rule says, and is said; pages of
 files of every kind are written; what cannot be shown is refused in one line.
 
-In headless Chromium, 1280 and 390 pixels wide, by the keyboard where a visitor can use it (status 77 of this script if python3-selenium, chromium or
+In headless Chromium, 1280 and 390 pixels wide (studies of programs outside the second tier 390), by the keyboard where a visitor can use it (status 77 of this script if python3-selenium, chromium or
 chromium-driver is missing, after the tests without them). What is clicked, and compared with the file through h5py:
 
 - `evolve` of the program, attention weights: End, Home and arrows on the sliders of layer, sample and head; the pointer on two cells; the number,
@@ -61,7 +61,7 @@ from python_package import FolderTest, call, start  # noqa: E402
 from small_studies import MARKOV, WORDS as NEXT_WORDS  # noqa: E402
 from training_sample import write_training  # noqa: E402
 
-from program import ProgramTest, TrainTest, together  # noqa: E402
+from program import FULL_TIER, ProgramTest, TrainTest, together  # noqa: E402
 
 from fluxformer.view import page as pages  # noqa: E402
 from fluxformer.view import storage  # noqa: E402
@@ -712,10 +712,11 @@ class Studies(BrowserTest):
                   lambda: make("paths", "paths_theory", "empty.ini", *MARKOV, "--paths.widths=6,50")])
 
     def visit(self, names, page):
-        """Opens the page of these files in each width and calls `page()`; in the end it has to be quiet, with every variable drawn."""
+        """Opens the page of these files in each width (outside the second tier in the narrow one) and calls `page()`; in the end it has to be
+        quiet, with every variable drawn."""
         end = view(*(os.path.join(self.shared, f"{name}.h5") for name in names), "--output", self.path("page.html"))
         self.assertEqual(end.returncode, 0, end.stderr)
-        for width in WIDTHS:
+        for width in WIDTHS if FULL_TIER else (min(WIDTHS),):
             with self.subTest(width=width):
                 self.open(width)
                 page()

@@ -1,5 +1,6 @@
 """The tables of a page that `fluxformer report` wrote, as text, and reports without figures, which take most of the time."""
 
+import contextlib
 from collections import namedtuple
 from html.parser import HTMLParser
 from unittest import mock
@@ -62,3 +63,12 @@ def without_figures():
     """A context in which the report draws nothing."""
     from fluxformer.report import chapter
     return mock.patch.object(chapter, "SECTIONS", [one._replace(draw=lambda _: [], table=None) for one in chapter.SECTIONS])
+
+
+@contextlib.contextmanager
+def without_rendering():
+    """A context in which the report makes its figures, but neither writes them out nor lays them out, which takes most of its time: for what stands
+    beside them. report_test.py has them written."""
+    from fluxformer.report import page, paper
+    with mock.patch.object(page, "as_svg", lambda _: "<svg></svg>"), mock.patch.object(paper, "add_page", lambda _, drawing: paper.plt.close(drawing.figure)):
+        yield

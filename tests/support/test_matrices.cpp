@@ -2,6 +2,7 @@
 
 #include <Eigen/SVD>
 #include <algorithm>
+#include <cmath>
 
 namespace fluxformer::test {
 
@@ -28,6 +29,17 @@ MatrixXd orthogonal_factor(const MatrixXd& a) {
     q.col(j).normalize();
   }
   return q;
+}
+
+double spectral_radius(MatrixXd a) {
+  double logarithm = 0, power = 1;
+  for (int k = 0; k < 60; ++k, power *= 2) {
+    const double size = a.norm();
+    logarithm += std::log(size) / power;
+    a /= size;
+    a = product(a, a);
+  }
+  return std::exp(logarithm);
 }
 
 }  // namespace fluxformer::test

@@ -14,7 +14,7 @@
 namespace fluxformer::test {
 namespace {
 
-using Rows = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+using RowsOfWeights = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 using ConstRows = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
 constexpr int channels = 4, heads = 4, groups = 2;  // of small_language_model
@@ -56,7 +56,8 @@ void add_rows(const Parameters& p, const std::string& path, int head, const Smal
   const auto& view = p.layout.at(path);
   const int columns = view.shape.size() == 2 ? view.shape[1] : 1;
   const Index at = view.offset + Index{head} * channels * columns;
-  Rows(out.data() + at, channels, columns) += matrix * ConstRows(from.data() + at, channels, columns);
+  RowsOfWeights(out.data() + at, channels, columns) +=
+      matrix * ConstRows(from.data() + at, channels, columns);
 }
 
 /// The direction q -> (1 + e A) q of all heads of each group, k -> (1 - e A^T) k of the group, one A for each

@@ -5,13 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/Eigenvalues>
-
 #include "solvers/spectra/eigenvalues.hpp"
 #include "solvers/spectra/symmetric_operator.hpp"
 #include "tests/support/classifier_hessian.hpp"
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_word_models.hpp"
+#include "tests/support/symmetric_matrix.hpp"
 #include "training/smoothness.hpp"
 
 namespace fluxformer {
@@ -256,9 +255,7 @@ TEST(TrainingHessian, has_the_eigenvalues_of_the_dense_matrix) {
       v[j] = 0;
     }
     EXPECT_LT((dense - dense.transpose()).cwiseAbs().maxCoeff(), 1e-13 * dense.cwiseAbs().maxCoeff());
-    const Eigen::VectorXd exact = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(
-                                      0.5 * (dense + dense.transpose()), Eigen::EigenvaluesOnly)
-                                      .eigenvalues();
+    const Eigen::VectorXd exact = eigenvalues(0.5 * (dense + dense.transpose()));
     const double size = exact.cwiseAbs().maxCoeff();
     if (part == Curvature::gauss_newton)
       EXPECT_GT(exact(0), -1e-13 * size);

@@ -2,6 +2,8 @@
 // coordinates.
 
 #include <gtest/gtest.h>
+
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 

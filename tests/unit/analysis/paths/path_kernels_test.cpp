@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <Eigen/Eigenvalues>
-
 #include "base/error.hpp"
+#include "tests/support/symmetric_matrix.hpp"
 #include "tests/unit/analysis/paths/random_paths.hpp"
 
 namespace fluxformer::paths {
@@ -78,7 +77,7 @@ TEST(PathKernels, of_positive_weights_are_positive) {
   const auto x = random_matrix(examples, paths * path_kernels_dimension, 1);
   const MatrixXd k = PathKernels(x, paths).kernel(random_covariance(paths, 3));
   EXPECT_EQ(k, k.transpose());
-  const VectorXd values = k.selfadjointView<Eigen::Lower>().eigenvalues();
+  const VectorXd values = fluxformer::test::eigenvalues(k);
   EXPECT_GT(values.minCoeff(), -1e-14 * values.maxCoeff());
 }
 

@@ -2,13 +2,14 @@
 
 // Random attentioned inputs, order parameters and targets.
 
-#include <Eigen/QR>
+#include <Eigen/Core>
 #include <cstdint>
 #include <string>
 
 #include "analysis/paths/order_parameters.hpp"
 #include "analysis/paths/path_examples.hpp"
 #include "base/random.hpp"
+#include "tests/support/test_matrices.hpp"
 
 namespace fluxformer::paths::test {
 
@@ -41,7 +42,7 @@ inline OrderParameters random_order(const PathNetwork& network, std::uint64_t se
 
 /// An orthogonal matrix.
 inline Eigen::MatrixXd random_rotation(int size, std::uint64_t seed) {
-  return Eigen::HouseholderQR<Eigen::MatrixXd>(random_matrix(size, size, seed)).householderQ();
+  return fluxformer::test::orthogonal_factor(random_matrix(size, size, seed));
 }
 
 /// Heads, widths and variances that are all different.
