@@ -26,6 +26,7 @@ LINK = re.compile(r"fluxformer_floor\(\s*(\w+)\s[^)]*?\bDEPENDS\s+([^)]*)\)")
 DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
 HANDLE = re.compile(r"\bHandle<\w+, \w+>")
 ARRAY = re.compile(r"\bVec(?:Get|Restore)Array\w*")
+MAPPED_SUM = re.compile(r"(?:\bMap<[^;=]*>|\brow_major)\([^;=]*\)(?:\.noalias\(\))?\s*[+-]?=[^;=]*\b(?:col|row)wise\(\)\s*\.(?:sum|mean|norm|squaredNorm)\(\);")
 HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')
 # Folders of a particular machine. Written so that the pattern does not match itself.
 FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
@@ -100,6 +101,13 @@ def check_arrays(path, text):
     code = without_comments(text)
     for match in ARRAY.finditer(code):
         yield line_of(code, match.start()), f"{match.group(0)}: use ReadArray, WriteArray or ZeroedArray of base/vector_arrays.hpp"
+
+
+def check_mapped_sums(path, text):
+    """Eigen adds in an order that depends on where the sums lie: in its own memory (`.eval()`), or by a loop, they have the same bits in every run."""
+    code = without_comments(text)
+    for match in MAPPED_SUM.finditer(code):
+        yield line_of(code, match.start()), "sums in mapped memory depend on its address: .eval() before they are copied there"
 
 
 def check_hdf5_paths(path, text):
@@ -294,7 +302,7 @@ def check_named_files(texts, files):
 CPP = (".hpp", ".cpp")
 TEXT = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt", ".md", ".ini", ".yaml", ".json", ".cff", ".txt")
 # (rule, files it reads)
-RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_arrays, CPP),
+RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_arrays, CPP), (check_mapped_sums, CPP),
          (check_hdf5_paths, CPP), (check_pragma, CPP), (check_comments, CPP), (check_foreign_words, TEXT)]
 
 

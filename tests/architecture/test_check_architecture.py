@@ -28,6 +28,7 @@ CLEAN = {
                                    '.family = "states",\n          .cites = ""};\n}\n',
     # Words that may begin the line of a comment that goes on.
     "src/io/comments.hpp": "#pragma once\n/// The largest kappa.\n/// Of all layers and channels. Often it is small.\nint a();\n",
+    "src/model/layer_sums.cpp": "Eigen::Map<Eigen::RowVectorXd>(s, d) += u.colwise().sum().eval();\nEigen::VectorXd own = u.colwise().sum();\n",
     "drivers/main.cpp": '#include "solvers/march.hpp"\nHandle<Mat, MatDestroy> matrix;\n',
     "input/evolve/evolve.ini": "[mesh]\nlayers = 12\n",
     "README.md": "Run `input/evolve/evolve.ini`.\n",
@@ -45,6 +46,7 @@ PLANTED = {
     "a group's name outside the variables": ("src/io/archive.cpp", '\n\nauto p = "state/" + n;\n', 3, "_variables"),
     "a coordinate's path outside the variables": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "_variables"),
     "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "ReadArray"),
+    "sums written straight into mapped memory": ("src/model/layer_sums.cpp", "\nEigen::Map<Eigen::RowVectorXd>(s + 1, d) +=\n    u.colwise().sum();\n", 2, ".eval()"),
     "a header without #pragma once": ("src/base/bare.hpp", "int a();\n", 1, "pragma"),
     "a comment that is half a sentence": ("src/base/half.hpp", "#pragma once\n/// Of all layers.\nint a();\n", 2, "stand alone"),
     "half a sentence behind a member": ("src/base/half.hpp", "#pragma once\nint a();\nint b;  ///< None if there is none.\n", 3, "stand alone"),

@@ -118,7 +118,7 @@ std::array<double, 2> degree_powers(const Tokens& tokens, MPI_Comm comm) {
   sums[0] = static_cast<double>(n);
   if (n > 0) {
     const auto x = row_major(tokens.x.data(), n, d);
-    row_major(mean, 1, d) = x.colwise().sum();
+    row_major(mean, 1, d) = x.colwise().sum().eval();
     set_product(row_major(squares, d, d), x.transpose(), x);
   }
   sum_over_ranks(sums, comm);

@@ -276,7 +276,7 @@ std::vector<Moments> moments_of(const SampleSet& samples, ModelProbe& probe, boo
       [&](Index depth, Index, const RowMatrix& u) {
         double* const s = sums.local() + depth * size;
         s[0] += static_cast<double>(u.rows());
-        Eigen::Map<Eigen::RowVectorXd>(s + 1, d) += u.colwise().sum();
+        Eigen::Map<Eigen::RowVectorXd>(s + 1, d) += u.colwise().sum().eval();
         Eigen::Map<RowMatrix>(s + 1 + d, d, d) += u.transpose() * u;
       },
       sums);
