@@ -1,11 +1,11 @@
 #include "drivers/study/findings.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/mpi.hpp"
+#include "base/text_stream.hpp"
 
 namespace fluxformer {
 namespace {
@@ -40,7 +40,7 @@ void broadcast(std::string& text, int from, MPI_Comm comm) {
 /// Results without their values, which the list announces.
 std::vector<std::pair<std::string, std::vector<double>>> announced(const std::string& list) {
   std::vector<std::pair<std::string, std::vector<double>>> results;
-  std::istringstream lines(list);
+  auto lines = text_stream(list);
   std::size_t place = 0, count = 0;
   std::string name;
   while (lines >> place >> name >> count) results.emplace_back(name, std::vector<double>(count));
@@ -126,7 +126,7 @@ void Findings::load(const io::CheckpointReader& file) {
     throw BadInput(file.called() + ": " + what + ": its results are not those of these settings");
   };
   std::vector<Found> found(done);
-  std::istringstream lists(file.text(results_found)), words(file.text(words_found));
+  auto lists = text_stream(file.text(results_found)), words = text_stream(file.text(words_found));
   std::size_t place = 0, count = 0, all = 0;
   std::string name;
   while (lists >> place >> name >> count) {

@@ -12,6 +12,7 @@
 #include "base/mpi.hpp"
 #include "base/progress.hpp"
 #include "base/provenance.hpp"
+#include "base/text_stream.hpp"
 #include "drivers/common/earlier_runs.hpp"
 #include "drivers/common/run_options.hpp"
 #include "io/axes.hpp"
@@ -149,7 +150,7 @@ void StudyExperiment::restart() {
   if (!from) return;
   if (const auto of = from->text(name_of_experiment); of != context_.experiment)
     throw BadInput(from->called() + ": is a checkpoint of " + of + ", not of " + context_.experiment);
-  std::istringstream digests(from->text(digests_of_sources));
+  auto digests = text_stream(from->text(digests_of_sources));
   for (const auto& source : sources()) {
     std::string line;
     std::getline(digests, line);

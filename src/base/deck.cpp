@@ -4,9 +4,9 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <set>
-#include <sstream>
 
 #include "base/error.hpp"
+#include "base/text_stream.hpp"
 
 namespace fluxformer {
 
@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, std::string>> read_deck(std::string_view text
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   require_text(text, name);
-  std::istringstream in{std::string(text)};
+  auto in = text_stream(std::string(text));
   std::vector<std::pair<std::string, std::string>> values;
   std::set<std::string> keys;
   try {

@@ -4,9 +4,9 @@
 
 #include <cerrno>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.hpp"
+#include "base/text_stream.hpp"
 
 namespace fluxformer::data {
 
@@ -112,7 +112,7 @@ void PackedFile::refuse(const std::string& what) const {
 
 std::vector<std::string> path_parts(const std::string& name) {
   std::vector<std::string> parts;
-  std::istringstream rest(name);
+  auto rest = text_stream(name);
   for (std::string part; std::getline(rest, part, '/');) {
     if (!part.empty() && part != ".") parts.push_back(part);
   }
