@@ -17,7 +17,7 @@ from scipy.special import exp1, expi  # noqa: E402
 
 from program import ROOT, SEVERAL_RANKS, ProgramTest, ranks_of_case, together  # noqa: E402
 from python_package import call  # noqa: E402
-from stopped_again import stopped_again_and_again  # noqa: E402
+from clusters_runs import assert_energy_is_dissipation_integrated, stopped_again_and_again  # noqa: E402
 
 
 def start_of_ring(tokens, waves, amplitude):
@@ -95,12 +95,7 @@ class Circle(ProgramTest):
 
     def test_energy_gained_is_dissipation_integrated(self):
         found = self.gathered("--clusters.every=0.05", "--clusters.time=4", "--clusters.tolerance=1e-11", "--clusters.seeds=1")
-        time, dissipation = found["time"], found["dissipation"]
-        gained = np.diff(found["energy"][:, ::2], axis=1)
-        step = time[1] - time[0]
-        simpson = step / 3 * (dissipation[:, :-2:2] + 4 * dissipation[:, 1:-1:2] + dissipation[:, 2::2])
-        # Simpson's rule: step^5/90 times a fourth derivative of a rate, below (2 rate)^5 E
-        np.testing.assert_allclose(gained, simpson, rtol=0, atol=1e-8)
+        assert_energy_is_dissipation_integrated(found, 1e-8)
 
     def test_many_tokens_grow_as_linear_theory_says(self):
         found = self.gathered("--clusters.tokens=100000", "--clusters.time=7", "--clusters.seeds=1")

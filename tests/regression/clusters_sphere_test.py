@@ -16,7 +16,7 @@ from scipy.special import exp1, expi  # noqa: E402
 from program import SEVERAL_RANKS, ProgramTest, ranks_of_case, together  # noqa: E402
 from page_reader import without_rendering  # noqa: E402
 from python_package import call  # noqa: E402
-from stopped_again import stopped_again_and_again  # noqa: E402
+from clusters_runs import assert_energy_is_dissipation_integrated, stopped_again_and_again  # noqa: E402
 
 
 class Sphere(ProgramTest):
@@ -114,12 +114,7 @@ class Sphere(ProgramTest):
 
     def test_energy_gained_is_dissipation_integrated(self):
         found = self.gathered("--clusters.tokens=200", "--clusters.beta=5", "--clusters.every=0.025", "--clusters.time=4", "--clusters.tolerance=1e-12")
-        time, dissipation = found["time"], found["dissipation"]
-        gained = np.diff(found["energy"][:, ::2], axis=1)
-        step = time[1] - time[0]
-        simpson = step / 3 * (dissipation[:, :-2:2] + 4 * dissipation[:, 1:-1:2] + dissipation[:, 2::2])
-        # Simpson's rule: step^5/90 times a fourth derivative of a rate, below (2 rate)^5 E
-        np.testing.assert_allclose(gained, simpson, rtol=0, atol=1e-9)
+        assert_energy_is_dissipation_integrated(found, 1e-9)
 
     def test_two_tokens_meet_in_the_time_of_the_closed_form(self):
         def time_to(cosine, beta):

@@ -1,7 +1,16 @@
-"""Runs a study with a stop wherever one is heard. Shared by the scripts of this folder."""
+"""Shared by tests of tokens that gather: the balance of energy, and runs with a stop wherever one is heard."""
 
 import h5py
 import numpy as np
+
+
+def assert_energy_is_dissipation_integrated(found, tolerance):
+    """Between each two stored times and the next two, by Simpson's rule: step^5/90 times a fourth derivative of a rate, below (2 rate)^5 E."""
+    time, dissipation = found["time"], found["dissipation"]
+    gained = np.diff(found["energy"][:, ::2], axis=1)
+    step = time[1] - time[0]
+    simpson = step / 3 * (dissipation[:, :-2:2] + 4 * dissipation[:, 1:-1:2] + dissipation[:, 2::2])
+    np.testing.assert_allclose(gained, simpson, rtol=0, atol=tolerance)
 
 
 def stopped_again_and_again(test, experiment, settings, ranks=3, name="out"):
