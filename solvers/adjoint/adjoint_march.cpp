@@ -84,7 +84,7 @@ int nameless_file(const std::string& wanted) {
 StateStore::StateStore(MPI_Comm comm, Index size, const std::string& folder) : comm_(comm), size_(size) {
   try {
     collectively(comm, [&] { file_ = nameless_file(folder); });
-  } catch (...) {
+  } catch (const Error&) {
     if (file_ >= 0) close(file_);  // another rank failed: the destructor will not run
     throw;
   }

@@ -125,7 +125,7 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
     });
     pass_.pull_embedding(batch, u_bar_.data(), gradient, Task::KeepFor::nothing);
     pieces.finish();
-  } catch (...) {
+  } catch (const Error&) {
     pieces.finish();
     throw;
   }
@@ -141,7 +141,7 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   std::fill(gradient.begin(), gradient.end(), 0.0);
   try {
     forward(batch);
-  } catch (...) {
+  } catch (const Error&) {
     report_all(ready);
     throw;
   }

@@ -27,6 +27,10 @@ DESTROY = re.compile(r"\b(?:[A-Z]\w*Destroy|H5[A-Z]+close)\b")
 HANDLE = re.compile(r"\bHandle<\w+, \w+>")
 ARRAY = re.compile(r"\bVec(?:Get|Restore)Array\w*")
 MAPPED_SUM = re.compile(r"(?:\bMap<[^;=]*>|\brow_major)\([^;=]*\)(?:\.noalias\(\))?\s*[+-]?=[^;=]*\b(?:col|row)wise\(\)\s*\.(?:sum|mean|norm|squaredNorm)\(\);")
+HANDLER_OF_ALL = re.compile(r"\bcatch \((?:\.\.\.|const std::(?:exception|bad_alloc)& ?\w*)\)")
+# The end of the program; a callback of libarchive and the readers, which one rank runs by itself; the process that checks files.
+CATCHES_ALL = ("drivers/command_line.cpp", "src/data/files/packed_file.cpp", "src/data/tokens/token_file.cpp", "src/io/archive_reader.cpp",
+               "src/io/hdf5/checker.cpp")
 HDF5_PATH = re.compile(rf'"/?(?:{ROOT_GROUPS})/|"/(?:{ROOT_GROUPS}|{COORDINATES})"')
 # Folders of a particular machine. Written so that the pattern does not match itself.
 FOREIGN = re.compile(r"(?<![\w.$}~*/-])/(?:home|root|Users|work|workspace|scratch|farm)/\w|\bissues? ?#\d"
@@ -108,6 +112,15 @@ def check_mapped_sums(path, text):
     code = without_comments(text)
     for match in MAPPED_SUM.finditer(code):
         yield line_of(code, match.start()), "sums in mapped memory depend on its address: .eval() before they are copied there"
+
+
+def check_handlers(path, text):
+    """Missing memory ends the program where it is thrown; a handler would unwind to itself, through destructors that wait for other ranks."""
+    if floor_of(path) is None or path in CATCHES_ALL:
+        return
+    code = without_comments(text)
+    for match in HANDLER_OF_ALL.finditer(code):
+        yield line_of(code, match.start()), f"{match.group(0)} would catch std::bad_alloc, which ends the program where it is thrown: catch Error"
 
 
 def check_hdf5_paths(path, text):
@@ -303,7 +316,7 @@ CPP = (".hpp", ".cpp")
 TEXT = CPP + (".py", ".sh", ".sbatch", ".cmake", "CMakeLists.txt", ".md", ".ini", ".yaml", ".json", ".cff", ".txt")
 # (rule, files it reads)
 RULES = [(check_floors, CPP), (check_links, ("CMakeLists.txt",)), (check_handles, CPP), (check_arrays, CPP), (check_mapped_sums, CPP),
-         (check_hdf5_paths, CPP), (check_pragma, CPP), (check_comments, CPP), (check_foreign_words, TEXT)]
+         (check_handlers, CPP), (check_hdf5_paths, CPP), (check_pragma, CPP), (check_comments, CPP), (check_foreign_words, TEXT)]
 
 
 def violations(root):

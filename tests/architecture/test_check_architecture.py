@@ -47,6 +47,7 @@ PLANTED = {
     "a coordinate's path outside the variables": ("src/io/archive.cpp", 'auto p = "/depth";\n', 1, "_variables"),
     "an array of a vector that no scope gives back": ("drivers/c.cpp", "\n\nauto e = VecGetArrayRead(v, &a);\n", 3, "ReadArray"),
     "sums written straight into mapped memory": ("src/model/layer_sums.cpp", "\nEigen::Map<Eigen::RowVectorXd>(s + 1, d) +=\n    u.colwise().sum();\n", 2, ".eval()"),
+    "a handler that would unwind missing memory": ("solvers/c.cpp", "void f() try {\n} catch (...) {\n}\n", 2, "catch Error"),
     "a header without #pragma once": ("src/base/bare.hpp", "int a();\n", 1, "pragma"),
     "a comment that is half a sentence": ("src/base/half.hpp", "#pragma once\n/// Of all layers.\nint a();\n", 2, "stand alone"),
     "half a sentence behind a member": ("src/base/half.hpp", "#pragma once\nint a();\nint b;  ///< None if there is none.\n", 3, "stand alone"),

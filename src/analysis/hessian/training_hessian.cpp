@@ -48,7 +48,7 @@ void TrainingHessian::multiply(Curvature part, std::span<double> v, std::span<do
   trainable_.pull(parameters_.values, v);  // D v; D is diagonal, and 1 but for the special entries
   try {
     collectively(comm_, [&] { hessian_.multiply(part, v, product); });
-  } catch (...) {
+  } catch (const Error&) {
     restore();
     throw;
   }
