@@ -20,7 +20,7 @@ from program import SEVERAL_RANKS, TRAIN_DECK, ranks_of_case, together  # noqa: 
 GROWTH = """
 [mesh]
 layers = 1
-tokens_x = 4
+tokens_x = 6
 tokens_y = 1
 [equation]
 c = 0
