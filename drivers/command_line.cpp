@@ -387,9 +387,9 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
 /// collective call. Without a handler for it, std::terminate is called where it was thrown, before any
 /// destructor could wait for them. Rank 0 speaks first; if it fails, too, mpiexec ends the others meanwhile.
 [[noreturn]] void end_at_once() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(10));
+  const auto rank = launched_rank();  // MPI may not have started
+  const bool first = rank.empty() || rank == "0";
+  if (!first) std::this_thread::sleep_for(std::chrono::seconds(10));
   const char* why = "ended by std::terminate";
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
@@ -400,7 +400,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   } catch (...) {
     why = "unknown exception";
   }
-  std::fprintf(stderr, "fluxformer: rank %d: %s\n", rank, why);
+  std::fprintf(stderr, "fluxformer: rank %s: %s\n", first ? "0" : rank.data(), why);
   std::_Exit(static_cast<int>(ExitCode::failure));
 }
 
@@ -408,6 +408,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
 
 int run_program(int argc, char** argv) {
   if (const auto code = io::serve_as_checker(argc, argv)) return *code;
+  std::set_terminate(end_at_once);
   const auto rank = launched_rank();
   try {
     if (const auto code = without_mpi(argc, argv, rank.empty() || rank == "0")) {
@@ -425,7 +426,7 @@ int run_program(int argc, char** argv) {
 }
 
 int run_command_line(int argc, char** argv) {
-  std::set_terminate(end_at_once);
+  std::set_terminate(end_at_once);  // for a caller that is not run_program
   const MPI_Comm comm = MPI_COMM_WORLD;
   const bool root = mpi::is_root(comm);
   try {
