@@ -417,7 +417,7 @@ std::string TrainProblem::describe() const {
     text << "\nnaive Bayes on the same tokens: " << 100 * *baseline << " % of the same "
          << members.testing.size() << (train->one_split() ? " training texts" : " test texts")
          << ", after the same " << members.training.size() << " training texts";
-  if (guesses) text << '\n' << guesses->text(words->which());
+  if (guesses) text << '\n' << guesses->text(words->which(), test_bits);
   if (!adapted.empty()) text << "\nfrom the model file " << adapted;
   return text.str();
 }

@@ -23,8 +23,9 @@ namespace fluxformer {
 struct CountedGuesses {
   std::vector<double> accuracy;                 ///< shares that are right
   std::vector<double> kneser_ney, witten_bell;  ///< perplexities; empty for masked words
-  /// In words, of the test words that are "masked" or "next" ones.
-  std::string text(const std::string& which) const;
+  /// In words, of the test words that are "masked" or "next" ones. `bits` per byte for a loss of 1 nat per word;
+  /// NaN: not known, and not said.
+  std::string text(const std::string& which, double bits) const;
 };
 
 /// The words that a training learns to guess, and what that needs of data and model.

@@ -49,7 +49,7 @@ NGrams::Level NGrams::counted(Index length) const {
     const auto place = places[k];
     const bool new_context = k == 0 || compare(&words[places[k - 1]], &words[place], length) != 0;
     if (new_context)
-      level.contexts.push_back({place, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0});
+      level.contexts.push_back({place, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0, 0});
     if (new_context || level.continuations.back().word != words[place]) {
       level.continuations.push_back({words[place], 0, 0});
       before = -1;
@@ -63,7 +63,10 @@ NGrams::Level NGrams::counted(Index length) const {
       before = front;
     }
   }
-  level.contexts.push_back({0, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0});
+  level.contexts.push_back({0, static_cast<std::uint32_t>(level.continuations.size()), 0, 0, 0, 0});
+  for (std::size_t k = 0; k + 1 < level.contexts.size(); ++k)  // max_element returns the first of equals
+    level.contexts[k].likeliest =
+        std::ranges::max_element(after(level, level.contexts[k]), {}, &Continuation::count)->word;
   const auto number_with = [&](std::uint32_t Continuation::*counts, std::uint32_t value) {
     return std::ranges::count(level.continuations, value, counts);
   };
@@ -89,40 +92,31 @@ std::span<const NGrams::Continuation> NGrams::after(const Level& level, const Kn
   return {level.continuations.data() + known.first, next->first - known.first};
 }
 
-double NGrams::probability(Smoothing smoothing, int order, Context context, std::uint32_t word) const {
-  double p = uniform_;
-  for (Index k = 0; k < order; ++k) {
-    const auto& level = levels_[k];
+std::vector<NGrams::Guess> NGrams::guesses(Context context, std::uint32_t word) const {
+  std::vector<Guess> found;
+  found.reserve(levels_.size());
+  double witten_bell = uniform_, lower = uniform_;  // `lower`: Kneser-Ney's p_k below the highest order
+  std::uint32_t likeliest = 0;
+  for (const auto& level : levels_) {
     const auto* const known = find(level, context);
     if (known == nullptr) break;  // then no longer context is known either
     const auto continuations = after(level, *known);
-    const auto found = std::ranges::lower_bound(continuations, word, {}, &Continuation::word);
-    const bool seen = found != continuations.end() && found->word == word;
+    const auto at = std::ranges::lower_bound(continuations, word, {}, &Continuation::word);
+    const bool seen = at != continuations.end() && at->word == word;
+    const double count = seen ? at->count : 0, preceding = seen ? at->preceding : 0;
     const double different = static_cast<double>(continuations.size());
-    if (smoothing == Smoothing::witten_bell) {
-      const double count = seen ? found->count : 0;
-      p = (count + different * p) / (known->count + different);
-    } else if (k + 1 == order) {
-      const double count = seen ? found->count : 0;
-      p = (std::max(count - level.discount, 0.0) + level.discount * different * p) / known->count;
-    } else if (known->preceding > 0) {
-      const double count = seen ? found->preceding : 0;
-      p = (std::max(count - level.lower_discount, 0.0) +
-           level.lower_discount * known->different_preceded * p) /
-          known->preceding;
-    }
+    likeliest = known->likeliest;
+    witten_bell = (count + different * witten_bell) / (known->count + different);
+    const double highest =
+        (std::max(count - level.discount, 0.0) + level.discount * different * lower) / known->count;
+    found.push_back({witten_bell, highest, likeliest});
+    if (known->preceding > 0)
+      lower = (std::max(preceding - level.lower_discount, 0.0) +
+               level.lower_discount * known->different_preceded * lower) /
+              known->preceding;
   }
-  return p;
-}
-
-std::uint32_t NGrams::likeliest(int order, Context context) const {
-  for (Index k = order; k-- > 0;) {
-    const auto* const known = find(levels_[k], context);
-    if (known == nullptr) continue;
-    // max_element returns the first of equals, which is the lowest word.
-    return std::ranges::max_element(after(levels_[k], *known), {}, &Continuation::count)->word;
-  }
-  return 0;
+  found.resize(levels_.size(), {witten_bell, lower, likeliest});
+  return found;
 }
 
 }  // namespace fluxformer::data

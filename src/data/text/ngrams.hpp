@@ -13,9 +13,6 @@
 
 namespace fluxformer::data {
 
-/// The smoothing of n-gram probabilities.
-enum class Smoothing { witten_bell, kneser_ney };
-
 /// Counts of the words behind contexts of 0 to order - 1 words, and the probabilities of the next word w that
 /// follow from them. With the k - 1 words h in front of w, c(hw) its count, C and N the sum of the counts and
 /// the number of the different words behind h:
@@ -41,11 +38,14 @@ class NGrams {
 
   /// The largest order that was counted.
   int order() const { return static_cast<int>(levels_.size()); }
-  /// p_order of `word` behind `context`.
-  double probability(Smoothing smoothing, int order, Context context, std::uint32_t word) const;
-  /// The word that most often follows the longest known context of at most order - 1 words, the lowest one in
-  /// a tie; 0 without any count.
-  std::uint32_t likeliest(int order, Context context) const;
+  /// The guess of the n-grams of one order at a word behind a context.
+  struct Guess {
+    double witten_bell, kneser_ney;  ///< its probabilities
+    std::uint32_t likeliest;  ///< the word that most often follows the longest known context of at most
+                              ///< order - 1 words, the lowest one in a tie; 0 without any count
+  };
+  /// The guesses of all orders, [order - 1], for `word` behind `context`. O(order log T) time.
+  std::vector<Guess> guesses(Context context, std::uint32_t word) const;
 
  private:
   struct Continuation {
@@ -58,6 +58,7 @@ class NGrams {
     std::uint32_t place;  ///< of the word behind it, in words_
     std::uint32_t first;  ///< its first continuation
     std::uint32_t count, preceding, different_preceded;
+    std::uint32_t likeliest;  ///< the word with the largest count, the lowest one in a tie
   };
   /// The known contexts of one length.
   struct Level {
