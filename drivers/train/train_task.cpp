@@ -12,6 +12,7 @@
 #include "data/text/ngrams.hpp"
 #include "data/text/vocabulary.hpp"
 #include "data/text/words_of.hpp"
+#include "drivers/common/model_options.hpp"
 #include "io/archive_reader.hpp"
 #include "io/layout.hpp"
 #include "model/model_file.hpp"
@@ -19,7 +20,7 @@
 
 namespace fluxformer {
 
-std::string CountedGuesses::text(const std::string& which) const {
+std::string CountedGuesses::text(const std::string& which, double bits) const {
   std::ostringstream text;
   text << "of the " << which << " test words the most frequent word is " << 100 * accuracy[0]
        << " %, the bigram guess " << 100 * accuracy[1] << " %";
@@ -29,6 +30,9 @@ std::string CountedGuesses::text(const std::string& which) const {
   const auto list = [&](const char* name, const std::vector<double>& perplexities) {
     text << "\nperplexity of 1-grams, 2-grams, ... (" << name << "):";
     for (const double value : perplexities) text << ' ' << value;
+    if (!std::isfinite(bits)) return;
+    text << "; bits per byte:";
+    for (const double value : perplexities) text << ' ' << bits * std::log(value);
   };
   list("Kneser-Ney", kneser_ney);
   list("Witten-Bell", witten_bell);
@@ -124,7 +128,8 @@ class NextWordTraining final : public WordTraining {
 
 // The same words as in an evaluation, each behind those of its text: a line of joined texts cuts no context.
 CountedGuesses NextWordTraining::counted(const SampleSet& test) const {
-  constexpr int orders = 5;
+  // Of bytes one more: there are few different ones.
+  const int orders = next_.mean_bytes(members_) <= 1 ? 6 : 5;
   const data::NGrams counts(train_, members_, next_.possible(), orders);
   for_evaluation(test);  // refuses samples without next words
   const auto texts = data::next_words_of(test.data(), test.members(), next_.possible());
@@ -136,13 +141,11 @@ CountedGuesses NextWordTraining::counted(const SampleSet& test) const {
   for (std::size_t k = share.first; k < share.first + share.count; ++k) {
     const auto context = texts.context(texts.targets[k]);
     const auto word = texts.words[texts.targets[k]];
-    for (int order = 1; order <= orders; ++order) {
-      if (counts.likeliest(order, context) == word) sums[order - 1] += weight;
-      const auto surprise = [&](data::Smoothing smoothing) {
-        return -weight * std::log(counts.probability(smoothing, order, context, word));
-      };
-      sums[orders + order - 1] += surprise(data::Smoothing::kneser_ney);
-      sums[2 * orders + order - 1] += surprise(data::Smoothing::witten_bell);
+    const auto guesses = counts.guesses(context, word);
+    for (int j = 0; j < orders; ++j) {
+      if (guesses[j].likeliest == word) sums[j] += weight;
+      sums[orders + j] -= weight * std::log(guesses[j].kneser_ney);
+      sums[2 * orders + j] -= weight * std::log(guesses[j].witten_bell);
     }
   }
   sum_over_ranks(sums, test.comm());
@@ -204,8 +207,10 @@ std::optional<Parameters> read_teacher(const TrainPlan& plan, const data::Datase
   const auto& spec = teacher.spec;
   if (spec.features != input.features || spec.vocabulary != input.vocabulary ||
       spec.segments != input.segments ||
-      (spec.tokens != input.tokens && (spec.tokens < input.tokens || !plan.model.first_positions)))
+      (spec.tokens > 0 && spec.tokens != input.tokens &&
+       (spec.tokens < input.tokens || !plan.model.first_positions)))
     throw BadInput("distill.teacher = " + file + ": was trained on tokens other than those of data.set");
+  require_length(spec, input.tokens, "data.tokens", "the teacher in " + file, comm);
   if (archive.has(model_file::embedding_vocabulary) &&
       archive.words(model_file::embedding_vocabulary) != words_of_model(data, words))
     throw BadInput("distill.teacher = " + file +

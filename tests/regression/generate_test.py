@@ -145,7 +145,13 @@ class Words(Generating):
             np.testing.assert_array_equal(kept["ids"], again["ids"])
             np.testing.assert_allclose(kept["log_probability"], again["log_probability"], rtol=0, atol=1e-13)
             self.assertLess(kept["token_marches"].sum(), again["token_marches"].sum())
-            self.generate("--run.precision=single", model=model, output="single_" + model)
+            single = [self.generate("--run.precision=single", f"--generate.keep={keep}", model=model, output=f"single_{keep}_{model}")
+                      for keep in ("true", "false")]
+            for found in single:
+                np.testing.assert_array_equal(found["ids"], kept["ids"])
+                # Attention, reaction and logits of some ten roundings of 6e-8, of numbers of order one: not those of double precision.
+                np.testing.assert_allclose(found["log_probability"], kept["log_probability"], rtol=0, atol=5e-6)
+                self.assertGreater(np.nanmax(abs(found["log_probability"] - kept["log_probability"])), 1e-9)
 
     def test_of_64_behind_64_take_127_token_marches_if_earlier_ones_are_kept(self):
         # Without positions lines may be longer than those of the training.

@@ -97,6 +97,7 @@ class RecordedTable(TokeniserTest):
     def test_bytes_come_back_as_they_were(self):
         for kind in BYTE_LEVEL:
             tokeniser = self.tokeniser(kind)
+            edges = tokeniser.encode("").ids
             for sentence in SENTENCES:
                 found = tokeniser.encode(sentence, specials=False)
                 with self.subTest(kind=kind, sentence=ascii(sentence)):
@@ -104,7 +105,10 @@ class RecordedTable(TokeniserTest):
                         taken = re.sub(r"\s*<mask>", "<mask>", sentence) if "<mask>" in tokeniser.words else sentence
                         self.assertEqual(tokeniser.decode(found.ids, specials=True).encode(), taken.encode())
                     self.assertEqual((len(found.sizes), sum(found.sizes)), (len(found.ids), bytes_of(kind, sentence)))
-                    self.assertEqual(tokeniser.encode(sentence).sizes.count(0) >= found.sizes.count(0), True)
+                    # Specials stand around the text and have no bytes; its words keep theirs.
+                    whole = tokeniser.encode(sentence)
+                    self.assertIn((whole.ids, whole.sizes), [(edges[:front] + found.ids + edges[front:], [0] * front + found.sizes + [0] * (len(edges) - front))
+                                                             for front in range(len(edges) + 1)])
         self.assertEqual(self.tokeniser("llama2").encode("a").sizes, [])
 
 

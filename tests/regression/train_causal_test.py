@@ -6,6 +6,7 @@ ranks, to the bit after a stop; analyses of its model; what has no next words is
 import collections
 import math
 import os
+import re
 import sys
 import unittest
 
@@ -136,11 +137,13 @@ class CausalTest(TrainTest):
         self.assertEqual(len(loss), len(next_words(split)))
         return np.mean(loss), np.mean(right)
 
-    def of_lines(self, name, samples):
-        """Losses, and whether they are right, of the words from the given ones on of each sample."""
+    def of_lines(self, name, samples, kept=None):
+        """Losses, and whether they are right, of the words from the given ones on of each sample; of these layers only."""
         model, ids = Model(self.path(name)), np.array([row for row, _, _ in samples])
-        states, _ = model.states(ids, [length for _, length, _ in samples])
-        logits = model.words(states[-1])
+        u = model.embed(ids)
+        for number in range(1, int(model.attributes["layers"]) + 1) if kept is None else kept:
+            u, _ = model.layer(number, u, [length for _, length, _ in samples])
+        logits = model.words(u)
         loss, right = [], []
         for sample, (row, length, first) in enumerate(samples):
             for place in range(first, length):
@@ -321,6 +324,28 @@ class BitsPerByte(CausalTest):
             self.assertAlmostEqual(bits, test / math.log(2), delta=1e-14)
             self.assertIn(" bits per byte", said.splitlines()[-1])
 
+    def test_bytes_have_ngrams_of_one_more_order_in_bits_per_byte(self):
+        for sizes, orders in (([1] * len(WORDS), 6), ([1] * (len(WORDS) - 1) + [2], 5)):
+            _, said = self.columns(token_bytes=lambda split, sizes=sizes: np.array(sizes)[split["ids"]])
+            file = self.open("out.h5")
+            np.testing.assert_array_equal(file["ngram_order"][...], range(1, orders + 1))
+            targets = next_words(self.splits["test"])
+            bits = len(targets) / math.log(2) / sum(sizes[word] for _, word in targets)
+            for name, called in (("kneser_ney", "Kneser-Ney"), ("witten_bell", "Witten-Bell")):
+                perplexity = file[f"training/{name}_perplexity"][...]
+                self.assertEqual(len(perplexity), orders)
+                printed = re.search(rf"[(]{called}[)]:(.*); bits per byte:(.*)", said)
+                # Six digits are printed.
+                np.testing.assert_allclose([float(number) for number in printed[1].split()], perplexity, rtol=1e-5)
+                np.testing.assert_allclose([float(number) for number in printed[2].split()], bits * np.log(perplexity), rtol=1e-5)
+        # The longest ones are those of the definition.
+        self.columns("--train.validation=0", token_bytes=lambda split: np.ones_like(split["ids"]))
+        counts = Counts(next_words(self.splits["train"]), 6)
+        for name, kneser_ney in (("kneser_ney", True), ("witten_bell", False)):
+            with np.errstate(divide="ignore"):
+                found = np.exp(-np.mean(np.log([counts.probability(before, word, kneser_ney) for before, word in targets])))
+            np.testing.assert_allclose(self.open("out.h5")[f"training/{name}_perplexity"][5], found, rtol=1e-11)  # a sum of some hundred numbers
+
     def test_they_are_bits_of_all_guesses_over_the_bytes_of_the_guessed_words(self):
         sizes = np.array([0, 0, 1, 4, 2, 3, 1, 7])
         for contexts, first in (((), 1), (PACKED, 0)):
@@ -391,11 +416,42 @@ class Running(CausalTest):
         # On the cells of the training it is the network itself.
         loss = self.open("refined.h5")["analysis/refinement/transformer/goal_value"][0, 0, 0]
         self.assertAlmostEqual(loss, self.by_numpy("out.h5")[0], delta=1e-12)
-        for study, more in (("hessian_spectrum", ("--hessian.eigenvalues=2", "--hessian.probes=2")), ("removal", ("--removal.calibration=0",))):
-            end = self.run_program(study, *models, *more, f"--output.file={study}.h5")
-            self.assertEqual(end.code, 0, end)
+        studies = {"hessian_spectrum": ("--hessian.eigenvalues=2", "--hessian.probes=2"), "removal": ("--removal.calibration=0",)}
+        for study, more in studies.items():
+            for ranks in (1, 3):
+                end = self.run_program(study, *models, *more, f"--output.file={study}{ranks}.h5", ranks=ranks)
+                self.assertEqual(end.code, 0, end)
+        self.assert_spectra_are_those_of_the_loss()
+        self.assert_removal_is_that_of_numpy()
         self.assert_refused(self.run_program("hessian_spectrum", *models, "--train.masked=0.3", "--output.file=no.h5"), "train.masked", "none of the models")
         self.assert_refused(self.run_program("hessian_spectrum", *models, "--hessian.exact=true", "--output.file=no.h5"), "guesses words")
+
+    def assert_spectra_are_those_of_the_loss(self):
+        one, other = (self.open(f"hessian_spectrum{ranks}.h5")["analysis/hessian/transformer"] for ranks in (1, 3))
+        self.assertAlmostEqual(one["loss"][0], self.by_numpy("out.h5")[0], delta=1e-12)
+        largest = abs(one["largest_eigenvalue"][...]).max()
+        for name in ("loss", "gradient_norm", "largest_eigenvalue", "smallest_eigenvalue", "trace", "gauss_newton_largest_eigenvalue", "gauss_newton_trace"):
+            self.assertTrue(np.isfinite(one[name][...]).all(), name)
+            # Eigenvalues are wrong by their residuals at most, 1e-6 of the norm; all other numbers are the same sums in another order.
+            np.testing.assert_allclose(other[name][...], one[name][...], rtol=1e-9, atol=2e-6 * largest if "eigenvalue" in name else 1e-12, err_msg=name)
+        self.assertLess(one["smallest_eigenvalue"][0, 0], 0)
+        self.assertGreater(one["gauss_newton_largest_eigenvalue"][0, 0], 0.1 * largest)
+
+    def assert_removal_is_that_of_numpy(self):
+        split = self.splits["test"]
+        samples = [(row, length, 1) for row, length in zip(split["ids"], split["lengths"])]
+        losses = {}
+        for kept in ((), (1,), (2,), (1, 2)):
+            loss, right = self.of_lines("out.h5", samples, kept)
+            losses[kept] = np.mean(loss), np.mean(right)
+        best = [losses[()], min(losses[(1,)], losses[(2,)]), losses[1, 2]]
+        for ranks in (1, 3):
+            found = self.open(f"removal{ranks}.h5")["analysis/removal/transformer"]
+            # Double precision on both sides: a few hundred roundings.
+            np.testing.assert_allclose(found["best_loss"][0], [loss for loss, _ in best], rtol=1e-12)
+            np.testing.assert_allclose(found["best_accuracy"][0], [accuracy for _, accuracy in best], rtol=1e-12)
+            deepest = self.open(f"removal{ranks}.h5")["analysis/removal"].attrs["rule_names"].split().index("deepest_first")
+            np.testing.assert_allclose(found["loss"][0, deepest], [losses[()][0], losses[(1,)][0], losses[1, 2][0]], rtol=1e-12)
 
 
 class Refusals(CausalTest):
