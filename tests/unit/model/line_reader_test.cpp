@@ -191,9 +191,9 @@ class LinesWithRotaryPositions : public LinesOf {};
 
 TEST_P(LinesWithRotaryPositions, have_the_same_states_wherever_they_begin) {
   const auto exact = whole();
-  // An angle x theta, theta <= 1, is rounded to x 2^-53, which moves scores of order one and, through three
-  // layers, states by some times as much.
-  for (const auto& [first, bound] : {std::pair{100, 1e-13}, {100000, 1e-10}})
+  // An angle x theta is off by up to x theta 2^-53, theta <= 0.7 where that is not exact: 8e-12 at 1e5, either
+  // sign. Scores of order one move by about as much, a soft-max over few keys less, and three layers add up.
+  for (const auto& [first, bound] : {std::pair{100, 1e-13}, {100000, 1e-11}})
     EXPECT_LT(reached("rotary positions: states of a model, shifted tokens",
                       relative_difference(whole(first), exact)),
               bound)

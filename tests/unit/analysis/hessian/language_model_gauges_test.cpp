@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "analysis/model_probe.hpp"
+#include "model/tasks/word_task.hpp"
 #include "tests/support/classifier_hessian.hpp"
 #include "tests/support/small_word_models.hpp"
 
@@ -144,6 +147,49 @@ TEST(LanguageModelGauges, rms_norm_takes_a_common_factor_of_embedding_and_output
   EXPECT_LT(std::abs(along), 1e-14 * norm(g) * norm(v));
   EXPECT_LT(relative_difference(of.product(Curvature::hessian, v), expected), 1e-10);
   EXPECT_LT(norm(of.product(Curvature::gauss_newton, v)), 1e-12 * norm(v));
+}
+
+/// The logits of all rows of a model whose words, W_O, W_2 and their biases, all that is added to the residual
+/// stream, are multiplied by `factor`, and the eps of its norms by `eps_factor`.
+std::vector<double> logits_of_scaled(SmallClassifier c, double factor, double eps_factor) {
+  c.model.norm_eps *= eps_factor;
+  auto p = c.parameters();
+  for (const auto& view : p.layout.views()) {
+    const auto& name = view.name;
+    if (view.path() != "embedding/words" && name != "W_O" && name != "b_O" && name != "W_2" && name != "b_2")
+      continue;
+    for (Index j = view.offset; j < view.offset + view.size(); ++j) p.values[j] *= factor;
+  }
+  const auto line = TokenLine::even(MPI_COMM_SELF, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 1);
+  const auto batch = small_batch(c.model);
+  ModelProbe probe(on_cells(p, c.cells), line, static_cast<int>(batch.label.size()), Precision::float64);
+  std::vector<double> u;
+  probe.embed(batch, u);
+  probe.forward(u);
+  const int rows = probe.context().rows();
+  std::vector<double> z(static_cast<std::size_t>(rows * c.model.vocabulary));
+  WordLogits(p, Precision::float64)(rows, u.data(), z.data());
+  return z;
+}
+
+TEST(LanguageModelGauges, a_factor_of_all_that_rms_norm_reads_changes_no_logit) {
+  for (const double eps : {0.0, 1e-3}) {
+    auto c = decoder(channels);
+    c.model.norm_eps = eps;
+    c.model.word_head.own_matrix = true;
+    c.model.biases = Biases::all;
+    const auto plain = logits_of_scaled(c, 1, 1);
+    // N of c x with c^2 eps is N of x with eps: some roundings in each of two layers.
+    for (const double factor : {1e-3, 0.3, 3.0, 1e3})
+      EXPECT_LT(relative_difference(logits_of_scaled(c, factor, factor * factor), plain), 1e-12)
+          << factor << ", eps " << eps;
+    // A power of two is a factor of every number on the way, without a rounding.
+    for (const double factor : {0.125, 8.0})
+      EXPECT_EQ(logits_of_scaled(c, factor, factor * factor), plain) << factor << ", eps " << eps;
+    if (eps > 0) {
+      EXPECT_GT(relative_difference(logits_of_scaled(c, 3, 1), plain), 1e-6) << "eps is not scaled";
+    }
+  }
 }
 
 }  // namespace

@@ -36,6 +36,15 @@ TEST(CrossEntropy, is_minus_the_logarithm_of_the_share_of_the_label) {
   EXPECT_DOUBLE_EQ(value(entropy, z, 2), std::log(1.6));
 }
 
+TEST(CrossEntropy, of_equal_logits_is_the_logarithm_of_their_number) {
+  for (const std::size_t classes : {2U, 3U, 1000U, 49152U})
+    for (const double z : {0.0, 0.7, -3.0}) {
+      const double expected = std::log(static_cast<double>(classes));
+      // A few roundings of numbers up to |z| + ln C.
+      EXPECT_NEAR(value(entropy, std::vector<double>(classes, z), 1), expected, 1e-14 * expected) << classes;
+    }
+}
+
 TEST(CrossEntropy, with_smoothing_looks_at_every_class) {
   // q = (1/30, 1/30, 28/30): log(e + e^2 + e^3) - (1 + 2 + 84) / 30.
   const double e = std::exp(1.0);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "model/loss_hessian.hpp"
+#include "model/tasks/word_targets.hpp"
 #include "tests/support/reference_layer.hpp"
 #include "tests/support/richardson.hpp"
 #include "tests/support/small_word_models.hpp"
@@ -217,6 +218,80 @@ TEST_P(WordsOf, does_not_list_its_outputs) {
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, WordsOf, testing::ValuesIn(small_word_models()),
                          [](const auto& model) { return model.param.name; });
+
+TEST(WordTask, costs_the_logarithm_of_the_number_of_words_where_their_logits_are_equal) {
+  for (auto c : small_word_models())
+    for (const int words : {2, 5, 300}) {
+      c.model.vocabulary = words;
+      auto p = c.parameters();
+      // All rows of W are its first one, so that all logits of a token are one number.
+      const auto w = p.view(c.model.word_head.own_matrix ? "word_head/W" : "embedding/words");
+      for (int word = 1; word < words; ++word)
+        std::copy_n(w.begin(), c.model.width, w.begin() + word * c.model.width);
+      if (p.layout.has("word_head/b")) std::ranges::fill(p.view("word_head/b"), 0.7);
+      const auto line =
+          TokenLine::even(MPI_COMM_SELF, SmallClassifier::tokens_x, SmallClassifier::tokens_y, 1);
+      const SlabContext context{
+          .line = &line, .samples = 3, .width = c.model.width, .mask = {{}, c.model.causal, {}}};
+      auto batch = masked_batch(c.model);
+      double weight = 0;
+      for (auto& target : batch.targets) {
+        target.word %= words;
+        weight += target.weight;
+      }
+      const auto u = random_vector(context.size(), 9);
+      std::vector<double> u_bar(u.size()), gradient(p.values.size());
+      const auto task = make_task(p, context, c.loss, Precision::float64);
+      const auto tape = task->make_tape();
+      const double expected = weight * std::log(words);
+      EXPECT_NEAR(task->value(batch, u.data(), *tape).loss, expected, 1e-14 * expected) << c.name << words;
+      EXPECT_NEAR(task->gradient(batch, u.data(), u_bar.data(), gradient, *tape, Task::KeepFor::nothing).loss,
+                  expected, 1e-14 * expected)
+          << c.name << words;
+    }
+}
+
+TEST(WordTask, gives_no_gradient_to_the_last_token_of_a_text_and_to_padding) {
+  const auto data =
+      random_words(3, SmallClassifier::tokens_x, SmallClassifier::tokens_y, SmallClassifier::words, 0, 1);
+  int models = 0;
+  for (const auto& c : small_word_models()) {
+    if (!c.model.causal) continue;
+    ++models;
+    TrainingRun run(MPI_COMM_SELF, 1, {.cells = c.cells, .global = 3, .loss = c.loss}, data, c.parameters());
+    auto batch = small_batch(c.model);
+    batch.seen.assign(batch.label.size(), 0);
+    NextWords(data).apply(batch, 1);
+    run.context.mask.length = batch.length;
+    std::vector<double> u(run.context.size()), u_bar(u.size()), gradient(run.parameters.values.size());
+    embed(run.parameters, run.context, batch.input.data(), u.data());
+    run.march.forward(u.data(), Keep::activations, {});
+    const auto task = make_task(run.parameters, run.context, c.loss, Precision::float64);
+    const auto tape = task->make_tape();
+    task->gradient(batch, u.data(), u_bar.data(), gradient, *tape, Task::KeepFor::nothing);
+    const auto has_gradient = [&](int sample, int token) {
+      const Index row = Index{token} * run.context.samples + sample;
+      const auto first = u_bar.begin() + row * run.context.width;
+      return std::any_of(first, first + run.context.width, [](double value) { return value != 0; });
+    };
+    const auto look = [&](const char* where) {
+      for (int sample = 0; sample < run.context.samples; ++sample) {
+        const auto at = static_cast<std::size_t>(sample);
+        const int end = batch.weight[at] > 0 ? batch.length[at] - 1 : 0;  // fillers have no targets
+        for (int token = end; token < data.tokens_x() * data.tokens_y(); ++token)
+          EXPECT_FALSE(has_gradient(sample, token)) << c.name << where << sample << ", " << token;
+      }
+      EXPECT_GT(batch.targets.size(), 3U);
+      for (const auto& target : batch.targets)
+        EXPECT_TRUE(has_gradient(target.sample, target.token)) << c.name << where << target.sample;
+    };
+    look(", last state ");
+    // No token in front of it sees it at any depth.
+    run.march.backward(u_bar.data(), gradient, {});
+    look(", embedded ");
+  }
+  EXPECT_EQ(models, 3);
+}
 
 TEST(WordTask, refuses_models_without_a_word_head_and_other_losses) {
   auto c = small_word_models().front();
