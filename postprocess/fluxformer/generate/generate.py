@@ -95,12 +95,12 @@ def draw(study: Study) -> list[Drawing]:
     _write(upper, texts)
     for model in comparison.models:
         _by_place(comparison, model, lower)
-    panel(lower, "How likely the model held the words", "place behind the prompt (0 and less: in it)", "mean of −log p  [nat]")
+    panel(lower, "How likely the words are to the model", "place behind the prompt (0 and less: in it)", "mean of −log p  [nat]")
     legend(figure, lower)
     said = "; ".join(f"{style_of(model).label}: perplexity {number(comparison.numbers(model, 'perplexity').mean())} of the continuations, "
                      f"{number(comparison.numbers(model, 'prompt_perplexity').mean())} of the prompts" for model in comparison.models)
     return [Drawing("generate", "Texts that the model continued",
-                    f"Prompts in grey, what the model wrote in bold. The brighter a word, the likelier the model held it (p = 1 bright, {np.exp(LEAST):.0e} "
+                    f"Prompts in grey, what the model wrote in bold. The brighter a word, the likelier it is to the model (p = 1 bright, {np.exp(LEAST):.0e} "
                     f"dark; without colour: no target). Below, the mean over all texts by place. {said}. The perplexity of what a model writes itself says how "
                     "sure it is, not how good the text: with a low temperature it falls without limit.", figure, comparison.runs)]
 

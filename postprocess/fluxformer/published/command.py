@@ -25,7 +25,7 @@ tokenizer.json) and preprocessor_config.json are taken too. --key names the part
     deit          DeiTModel, DeiTForImageClassification, DeiTForImageClassificationWithTeacher
 
 The model file computes the same hidden states, attention and logits. Words and class heads become /model/word_head and /model/head.
-Of other models of these families (BertForTokenClassification, ElectraForPreTraining) the trunk is taken, and what is left out is said. What
+Of other models of these families (BertForTokenClassification, ElectraForPreTraining) the trunk is taken; a note names what is left out. What
 wrappers put into names (module., _orig_mod.) is left out. The pad word of RoBERTa's family shifts the positions behind it: token files with it
 among the real tokens are refused. Token files for DeiT have two tokens in front of the patches, whose numbers are not read.
 --words names the vocabulary of a text model, one word per line in the order of its numbers (vocab.txt), or as JSON, word: number

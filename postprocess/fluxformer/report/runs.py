@@ -10,7 +10,7 @@ from fluxformer.io import Run, Value
 from fluxformer.report.data import COUPLINGS, MODELS, Study, data_of, group_of, mean_and_spread
 from fluxformer.report.origins import duration, wall_time
 from fluxformer.text import seed_list
-from fluxformer.train.kinds import by_kind
+from fluxformer.train.kinds import Kind, kinds
 
 TRAINING = "Training of these models, wall time of all seeds together"
 
@@ -25,20 +25,28 @@ def model_rows(study: Study) -> list[tuple[Value, ...]]:
     each kind of model."""
     rows: list[tuple[Value, ...]] = [("model", "training state", "numbers in the model", "of them trained", "sets of weights", "norm",
                                       "test accuracy  [%]", "training  [s]")]
-    trained = by_kind(study.trainings)
+    trained = kinds(study.trainings)
     for name, style in MODELS.items():
         described = (comparison.facts(name) for comparison in study.comparisons.values())
         facts: dict[str, Value] = next((found for found in described if "parameters" in found), {})
-        runs = trained.get(name, [])
-        if not facts and not runs:
-            continue
-        # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
-        trained_numbers = runs[0].training_attributes.get("trained_parameters") if runs else None
-        norm = facts.get("norm") or runs[0].settings.get("depth.norm", "–")
-        rows.append((style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers),
-                     facts.get("knots", "–"), norm, mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]),
-                     mean_and_spread([wall_time(run) for run in runs])))
+        own = [kind for kind in trained if kind.model == name]
+        # Facts are those of the architecture that was compared: of several, the one whose files the comparison read.
+        compared = set(str(facts.get("files", "")).splitlines())
+        its = own if len(own) == 1 else [kind for kind in own if compared & {str(run.settings.get("output.file")) for run in kind.runs}]
+        if facts and not its:
+            rows.append(_model_row(Kind(name, style, []), facts))
+        rows += [_model_row(kind, facts if kind in its else {}) for kind in own]
     return rows
+
+
+def _model_row(kind: Kind, facts: dict[str, Value]) -> tuple[Value, ...]:
+    """The row of one kind of model, with what comparisons say of it."""
+    name, style, runs = kind
+    # Every model holds kappa, alpha and rho too, which the training of a Transformer leaves as they are.
+    trained_numbers = runs[0].training_attributes.get("trained_parameters") if runs else None
+    norm = facts.get("norm") or (runs[0].settings.get("depth.norm", "–") if runs else "–")
+    return (style.label, _state(name, facts, runs), _count(facts.get("parameters")), _count(trained_numbers), facts.get("knots", "–"), norm,
+            mean_and_spread([100 * _last(run, "test_accuracy") for run in runs]), mean_and_spread([wall_time(run) for run in runs]))
 
 
 def _state(name: str, facts: dict[str, Value], runs: list[Run]) -> str:

@@ -137,7 +137,7 @@ def legend(figure: Figure, *axes: Axes) -> None:
             handles.setdefault(label, handle)
     if not handles:
         return
-    fits = int(LETTERS // (max(map(len, handles)) + 8))
+    fits = max(1, int(LETTERS // (max(map(len, handles)) + 8)))
     rows = -(-len(handles) // fits)
     figure.strip = LEGEND + 0.2 * (rows - 1)
     figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=-(-len(handles) // rows), handlelength=2.6,

@@ -7,9 +7,9 @@ import numpy as np
 from fluxformer.io import Run
 from fluxformer.report.data import Study
 from fluxformer.report.sections import Section
-from fluxformer.report.style import Drawing, canvas, legend, over, panel, style_of
+from fluxformer.report.style import Drawing, canvas, legend, over, panel
 from fluxformer.train import next_words
-from fluxformer.train.kinds import by_kind
+from fluxformer.train.kinds import kinds
 
 
 def course(runs: list[Run], name: str) -> np.ndarray | None:
@@ -27,16 +27,16 @@ COURSES = (("test_accuracy", "On test samples", "classified correctly  [%]", 100
 
 
 def _trainings(study: Study) -> Drawing:
-    kinds = by_kind(study.trainings)
+    made = kinds(study.trainings)
     figure = canvas(3.4)
     panels = figure.subplots(1, len(COURSES))
     for axes, (name, title, unit, scale) in zip(panels, COURSES):
         longest = 1
-        for kind, runs in kinds.items():
+        for _, style, runs in made:
             if (values := course(runs, name)) is not None:
                 epochs = np.arange(1, values.shape[1] + 1)
                 longest = max(longest, len(epochs))
-                over(axes, epochs - (0.5 if name.startswith("train") else 0), scale * values, style_of(kind), style_of(kind).label)
+                over(axes, epochs - (0.5 if name.startswith("train") else 0), scale * values, style, style.label)
         axes.set_xlim(0, longest + 0.3)
         panel(axes, title, "epochs done", unit)
     panels[1].set_ylim(0, None)
