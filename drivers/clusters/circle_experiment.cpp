@@ -1,4 +1,4 @@
-// `clusters_circle`: tokens on the circle gather in clusters, millions of them, or a density of tokens without number.
+// `clusters_circle`: tokens on the circle gather in clusters, millions of them, or a density of infinitely many tokens.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ void declare_tokens(Options& options) {
 void declare_circle(Options& options) {
   options.declare(
       "clusters.solver", "particles",
-      "what moves: so many tokens, or the density of tokens without number, by Fourier coefficients",
+      "what moves: so many tokens, or the density of infinitely many tokens, by Fourier coefficients",
       {.choices = {"particles", "density"}});
   options.declare(
       "clusters.start", "random",

@@ -51,15 +51,16 @@ void declare_steps_and_counts(Options& options) {
   options.declare("clusters.tolerance", 1e-8,
                   "error of a time step, in radians, root mean square over tokens",
                   {.minimum = 1e-13, .maximum = 0.1});
-  options.declare("clusters.delta", 0.0,
-                  "angle up to which two tokens belong to the same cluster, in radians, below pi; 0: 0.3 / "
-                  "sqrt(beta), but at "
-                  "most 1, the kernel being about 1 / sqrt(beta) wide",
-                  {.minimum = 0, .maximum = 3.14});
+  options.declare(
+      "clusters.delta", 0.0,
+      "angle up to which two tokens belong to the same cluster, in radians, below pi on the circle "
+      "and 2 pi / 3 on the sphere; 0: 0.3 / sqrt(beta), but at most 1, the kernel being about "
+      "1 / sqrt(beta) wide",
+      {.minimum = 0, .maximum = 3.14});
   options.declare(
       "clusters.share", 0.95,
-      "share of tokens in compact components, of a diameter up to 3 delta, from which components count as "
-      "clusters: an even cloud is one component, too",
+      "share of tokens in compact components, of a diameter up to 3 delta, on the sphere within 3/2 delta of "
+      "their first leader, from which components count as clusters: an even cloud is one component, too",
       {.minimum = 0.5, .maximum = 1});
 }
 

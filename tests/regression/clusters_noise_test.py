@@ -36,7 +36,7 @@ def velocity_of(density, beta, attention, angles):
 
 
 def order_of_steps(beta, attention, noise, step, cells=200):
-    """M_1 of tokens without number after many steps that turn them by atan(h V + sqrt(2 kappa h) xi): of the density of a step by that of the one before."""
+    """M_1 of infinitely many tokens after many steps that turn them by atan(h V + sqrt(2 kappa h) xi): of the density of a step by that of the one before."""
     angles = 2 * np.pi * np.arange(cells) / cells
     turn = (angles[None] - angles[:, None] + np.pi) % (2 * np.pi) - np.pi
     reached = np.abs(turn) < np.pi / 2 - 1e-9
@@ -87,7 +87,7 @@ class Noise(ProgramTest):
         for way in ("up", "down"):
             order, error = found[f"order_{way}"], found[f"order_{way}_error"]
             self.assertTrue((error > 0).all())
-            # Beside the statistical error: clusters of n tokens differ from those without number by some 1 / n.
+            # Beside the statistical error: clusters of n tokens differ from those of infinitely many by some 1 / n.
             self.assertTrue((abs(order[:, 0] - below) < 4 * error[:, 0] + 2 / tokens).all(), (order, error, below))
             self.assertTrue((abs(order[:, 1] - above) < 4 * error[:, 1]).all(), (order, error, above))
             # An even cloud has N_2 = 1 / lambda_0, the cluster fewer.

@@ -42,7 +42,7 @@ def draw(study: Study) -> list[Drawing]:
         what = f"{facts['tokens']:,} tokens, β = {facts['beta']:g}{attention}, seed {comparison.seeds[0]}"
         counts = f", and components of tokens at most {facts['delta']:.2g} apart where nearly all tokens are in compact ones"
     else:
-        what, counts = f"A density of tokens without number, β = {facts['beta']:g}{attention}", ""
+        what, counts = f"A density of infinitely many tokens, β = {facts['beta']:g}{attention}", ""
     drawings = [Drawing("clusters-circle", "Tokens on the circle gather",
                         f"{what}. Above: tokens by angle and time. Below: N₂ and N₁, numbers of clusters without a threshold{counts}; moments of the "
                         "angles, with the rate of linear theory.", figure, comparison.runs),
@@ -55,7 +55,7 @@ def scene(comparison: Comparison) -> Scene:
     """The tokens of the first seed around the circle."""
     facts, time, density = comparison.facts(), comparison.axis("time"), of_tokens(comparison, "density")[0]
     number = comparison.measure(attention_of(comparison), "number")
-    what = f"{facts['tokens']:,} tokens, seed {comparison.seeds[0]}" if "tokens" in facts else "A density of tokens without number"
+    what = f"{facts['tokens']:,} tokens, seed {comparison.seeds[0]}" if "tokens" in facts else "A density of infinitely many tokens"
 
     def paint(axes: Axes, at: int) -> None:
         there = density[at] > 0

@@ -49,7 +49,7 @@ def draw(study: Study) -> list[Drawing]:
     facts = comparison.facts()
     return [Drawing("clusters-growth", "How tokens begin to cluster",
                     f"{facts['tokens']} tokens ({facts['start']}, d = {facts['dimension']}), displaced by harmonics of each degree. Dots: rates of the "
-                    "program's attention at these tokens, by its derivative. Lines: closed forms for tokens without number. The displacement that "
+                    "program's attention at these tokens, by its derivative. Lines: closed forms for infinitely many tokens. The displacement that "
                     "grows fastest sets the pattern of clusters that appears first.", figure, comparison.runs)]
 
 

@@ -22,7 +22,7 @@ def even_cloud(ratio: np.ndarray, tokens: int) -> np.ndarray:
 
 
 def _theory(axes: Axes, comparison: Comparison, last: float) -> None:
-    """Stationary clusters and even clouds of tokens without number up to the noise `last`, stable ones solid, and even clouds of so many tokens."""
+    """Stationary clusters and even clouds of infinitely many tokens up to the noise `last`, stable ones solid, and even clouds of so many tokens."""
     order = np.concatenate([[0.0], comparison.axis("branch_order")])
     ratio = np.concatenate([[1.0], comparison.numbers(attention_of(comparison), "branch_ratio")[0]])
     fold = int(ratio.argmax())
@@ -64,7 +64,7 @@ def draw(study: Study) -> list[Drawing]:
     return [Drawing("clusters-noise", "Noise melts clusters of tokens",
                     f"{facts['tokens']:,} tokens on the circle, {attention} attention, β = {facts['beta']:g}, κ_c = {facts['critical_noise']:.4g}, "
                     f"{len(comparison.seeds)} seed(s). The noise rises, then falls; at each value the mean over a time of {facts['averaged']:g} behind one of "
-                    f"{facts['settle']:g}. Lines: stationary states of tokens without number. Below κ_c an even cloud of tokens gathers.", figure,
+                    f"{facts['settle']:g}. Lines: stationary states of infinitely many tokens. Below κ_c an even cloud of tokens gathers.", figure,
                     comparison.runs)]
 
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A density of tokens without number on the circle, by Fourier coefficients (Galerkin):
+// A density of infinitely many tokens on the circle, by Fourier coefficients (Galerkin):
 //
 //   2 pi rho(theta) = sum_k rho_k e^{i k theta},  rho_{-k} = conj(rho_k),  |k| < N/2,  rho_0 = 1,  M_k = conj(rho_k)
 //   d rho_k / dt = -i k (rho V)_k - kappa_s k^2 rho_k,    V = h' / (beta Z),    h = k * rho:  h_k = c_k rho_k

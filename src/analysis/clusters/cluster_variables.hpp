@@ -26,7 +26,7 @@ inline const io::Variable rate{
     rate_theory{"rate_theory",
                 {"beta", "degree"},
                 "1/time",
-                "rate at which a small displacement of tokens without number grows, in closed form"},
+                "rate at which a small displacement of infinitely many tokens grows, in closed form"},
     rate_tokens{"rate_tokens",
                 {"beta", "degree"},
                 "1/time",
@@ -39,14 +39,14 @@ inline const io::Variable rate{
     layer_growth_theory{"layer_growth_theory",
                         {"beta", "degree"},
                         "",
-                        "factor of a layer for tokens without number, in closed form"},
+                        "factor of a layer for infinitely many tokens, in closed form"},
     bare_layer_growth{
         "bare_layer_growth", {"beta", "degree"}, "", "factor of a layer without residual connection"},
     bare_layer_growth_theory{
         "bare_layer_growth_theory",
         {"beta", "degree"},
         "",
-        "factor of a layer without residual connection for tokens without number, in closed form"},
+        "factor of a layer without residual connection for infinitely many tokens, in closed form"},
     fastest_degree{
         "fastest_degree", {"beta"}, "", "degree that grows fastest by theory; 0: none grows", true};
 
@@ -207,7 +207,7 @@ inline const io::Variable order_up{"order_up",
     order_up_theory{"order_up_theory",
                     {"noise_ratio"},
                     "",
-                    "M_1 of the stable cluster of tokens without number; 0: there is none"},
+                    "M_1 of the stable cluster of infinitely many tokens; 0: there is none"},
     order_down_theory{
         "order_down_theory", {"noise_ratio"}, "", "the same where an even cloud does not stay; else 0"},
     fastest_wave{"fastest_wave",

@@ -83,6 +83,39 @@ TEST(Circle, moments_are_all_pairs) {
     }
 }
 
+TEST(Circle, a_token_opposite_to_all_others_is_not_lost_among_their_roundings) {
+  const int n = 100000;
+  const double beta = 20;
+  // Powers e^{i k theta} have errors of some k 2^-53, which n tokens that are alike have in common: z = 1 of the lone token is a difference of
+  // sums of n. It is the only one for which the errors are not 2^-53 of its z.
+  const double bound_of_lone = n * CircleKernel(beta).order() * std::exp2(-53), bound = 1e-11;
+  std::vector<double> angles(n, 1.0), rate(n);
+  angles.back() += turn / 2;
+  const auto attention = attention_of(n, beta);
+  attention.velocity(angles, rate);
+  EXPECT_LT(std::abs(rate.back()), bound_of_lone);
+  EXPECT_LT(std::abs(rate.front()), bound);
+  // z = n - 1 + w of the others, 1 + (n - 1) w of the lone one. Its logarithm is a part 1 / n of that of N_1: 1e-13 are 1e-8 of its z.
+  const double w = std::exp(-2 * beta), others = n - 1;
+  const auto sums = attention.sums(angles);
+  const double logarithms = others * std::log((others + w) / n) + std::log((1 + others * w) / n);
+  EXPECT_NEAR(sums.number_1, std::exp(-logarithms / n), 1e-13);
+  EXPECT_NEAR(sums.number_2, static_cast<double>(n) * n / (others * others + 1 + 2 * others * w), 1e-13);
+  // Others that are not equal: pairs of some tokens with all.
+  const RandomStream random(3, "test");
+  for (int j = 0; j < n - 1; ++j) angles[j] = 1 + random.uniform(j, -0.3, 0.3);
+  attention.velocity(angles, rate);
+  for (int i = n - 1; i >= 0; i -= 9999) {
+    double z = 0, pull = 0;
+    for (const double other : angles) {
+      const double half = std::sin((other - angles[i]) / 2), k = std::exp(-2 * beta * half * half);
+      z += k;
+      pull += k * std::sin(other - angles[i]);
+    }
+    EXPECT_NEAR(rate[i], pull / z, i == n - 1 ? bound_of_lone : bound) << i;
+  }
+}
+
 TEST(Circle, unnormalised_attention_divides_by_the_number_of_tokens) {
   for (const double beta : {0.5, 9.0})
     for (const int n : {10, 200}) {  // by pairs, and by moments

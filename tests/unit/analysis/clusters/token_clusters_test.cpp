@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/clusters/evenly_spread.hpp"
 #include "analysis/clusters/growth_rates.hpp"
 #include "analysis/clusters/head_maps.hpp"
 #include "analysis/dense_matrices.hpp"
@@ -167,17 +168,18 @@ TEST(TokenClusters, have_nulls_of_as_many_tokens) {
     double sum = 0;
     for (std::size_t sample = 0; sample < m.data.size(); ++sample) {
       const double n = m.data.length(sample);
-      sum -= std::log(1 / n + (1 - 1 / n) * kernel_eigenvalue(6, m.settings.betas[beta], 0));
+      // lambda_0 = e^{-beta} Gamma(3) (2 / beta)^2 I_2(beta) on the sphere in 6 dimensions
+      const double b = m.settings.betas[beta], mean = std::exp(-b) * 8 / (b * b) * std::cyl_bessel_i(2, b);
+      sum -= std::log(1 / n + (1 - 1 / n) * mean);
     }
     EXPECT_NEAR(m.found.number_2_uniform[beta], std::exp(sum / 400), 1e-12);
   }
-  // At depth 0 the states of normal features are normal themselves: an affine map of them, but for positions. So are the tokens less
-  // their positions' spread; the numbers of 400 samples of both agree within some percent, those of permuted channels do not.
+  // At depth 0 the states of normal features are normal themselves, but for positions; they fill three of six dimensions, and tokens of permuted
+  // channels fill all of them.
   for (const int beta : {0, 1}) {
     const Index centred = (0 * 2 + 1) * 2 + beta;
     EXPECT_NEAR(m.found.number_2_normal[centred] / m.found.number_2[centred], 1, 0.02) << beta;
     EXPECT_GT(m.found.number_2_permuted[centred] / m.found.number_2[centred], 1.02) << beta;
-    // As they are, with the mean.
     EXPECT_NEAR(m.found.number_2_normal[beta] / m.found.number_2[beta], 1, 0.02) << beta;
   }
   EXPECT_TRUE(Measured(3, false).found.number_2_normal.empty());
@@ -326,24 +328,118 @@ Parameters constant_states(int layers) {
   return p;
 }
 
-/// Samples of six tokens; in each the first `first` tokens are the same, and so are the others.
-ListedSamples two_groups(int samples, int first) {
+/// Samples of six tokens in groups of these sizes; in each sample the tokens of a group are the same.
+ListedSamples groups_of(int samples, const std::vector<int>& sizes) {
   ListedSamples::Content content{
       .tokens_x = 6, .features = 3, .classes = 4, .input = {}, .lengths = {}, .labels = {}};
   for (int sample = 0; sample < samples; ++sample) {
-    const auto groups = random_vector(2 * 3, 70 + static_cast<unsigned>(sample));
-    for (int t = 0; t < 6; ++t)
-      for (int j = 0; j < 3; ++j) content.input.push_back(groups[(t < first ? 0 : 3) + j]);
+    const auto groups = random_vector(3 * sizes.size(), 70 + static_cast<unsigned>(sample));
+    for (std::size_t group = 0; group < sizes.size(); ++group)
+      for (int t = 0; t < sizes[group]; ++t)
+        for (int j = 0; j < 3; ++j) content.input.push_back(groups[3 * group + j]);
     content.lengths.push_back(6);
     content.labels.push_back(0);
   }
   return ListedSamples(std::move(content));
 }
 
+TEST(TokenClusters, uniform_null_is_the_mean_of_uniform_tokens) {
+  // 64 tokens, d = 16, beta = 8: 1 / N_2 is 1/n + (1 - 1/n) lambda_0 in the mean.
+  constexpr int n = 64, dimension = 16, sets = 400;
+  constexpr double known = 56.6013;
+  ModelSpec model = small_model(2);
+  model.width = dimension;
+  model.features = 3;
+  model.tokens = n;
+  model.classes = 4;
+  model.cells = 2;
+  ListedSamples::Content content{.tokens_x = 8,
+                                 .tokens_y = 8,
+                                 .features = 3,
+                                 .classes = 4,
+                                 .input = random_vector(2 * n * 3, 3),
+                                 .lengths = {n, n},
+                                 .labels = {0, 1}};
+  Measured m(ListedSamples(std::move(content)), false, random_parameters({.model = model}));
+  m.settings.betas = {8};
+  const auto measured = measure_token_clusters(m.samples, m.probe, m.settings);
+  EXPECT_NEAR(measured.number_2_uniform[0], known, 5e-5);
+  double sum = 0, squares = 0;
+  for (int set = 0; set < sets; ++set) {
+    const auto tokens = random_tokens(set * n, n, dimension, 7);
+    const RowMatrix x = Eigen::Map<const RowMatrix>(tokens.x.data(), n, dimension);
+    const double inverse = std::exp(-Measured::log_number_2(x, 8));
+    sum += inverse, squares += inverse * inverse;
+  }
+  const double mean = sum / sets, error = std::sqrt((squares / sets - mean * mean) / (sets - 1));
+  EXPECT_NEAR(mean, 1 / known, 4 * error);
+  EXPECT_LT(error * known, 0.002);  // so that this is a test
+}
+
+TEST(TokenClusters, nulls_of_independent_normal_tokens_are_these_within_four_standard_errors) {
+  // Without positions all tokens are independent and normal: as good as normal ones of their mean and covariance, and as tokens of different
+  // samples.
+  constexpr int samples = 400;
+  ListedSamples::Content content{.tokens_x = 6,
+                                 .features = 3,
+                                 .classes = 4,
+                                 .input = random_vector(samples * 6 * 3, 1),
+                                 .lengths = std::vector<int>(samples, 6),
+                                 .labels = std::vector<int>(samples, 0)};
+  Measured m(ListedSamples(std::move(content)), true, constant_states(2));
+  for (int depth = 0; depth < 3; ++depth)
+    for (const int centring : {0, 1}) {
+      const auto tokens = m.tokens(depth, centring == 1);
+      for (const int beta : {0, 1}) {
+        double sum = 0, squares = 0;
+        for (const auto& x : tokens) {
+          const double one = Measured::log_number_2(x, m.settings.betas[beta]);
+          sum += one, squares += one * one;
+        }
+        const double mean = sum / samples,
+                     error = std::sqrt((squares / samples - mean * mean) / (samples - 1));
+        const Index at = (depth * 2 + centring) * 2 + beta;
+        EXPECT_NEAR(std::log(m.found.number_2[at]), mean, token_cluster_rounding);
+        // Both means have this error; sets across samples overlap: at least a sixth of them do not.
+        EXPECT_NEAR(std::log(m.found.number_2_normal[at]), mean, 4 * std::sqrt(2.0) * error) << at;
+        EXPECT_NEAR(std::log(m.found.number_2_across[at]), mean, 4 * std::sqrt(1.0 + 6.0) * error) << at;
+        // Centred tokens fill three dimensions, those of permuted channels six.
+        if (centring == 1 && beta == 1) {
+          EXPECT_GT(std::log(m.found.number_2_permuted[at]), mean + 4 * std::sqrt(2.0) * error);
+        }
+      }
+    }
+}
+
+TEST(TokenClusters, groups_of_tokens_have_the_number_of_their_shares) {
+  // N_2 = 1 / sum_ab p_a p_b e^{beta (<x_a, x_b> - 1)}
+  const std::vector<int> sizes{3, 2, 1};
+  Measured m(groups_of(7, sizes), false, constant_states(2));
+  for (int depth = 0; depth < 3; ++depth)
+    for (const int centring : {0, 1}) {
+      const auto tokens = m.tokens(depth, centring == 1);
+      for (const int beta : {0, 1}) {
+        double logarithm = 0;
+        for (const auto& x : tokens) {
+          const Index of_group[] = {0, 3, 5};
+          double sum = 0;
+          for (int a = 0; a < 3; ++a)
+            for (int b = 0; b < 3; ++b)
+              sum += sizes[a] / 6.0 * sizes[b] / 6.0 *
+                     std::exp(m.settings.betas[beta] * (x.row(of_group[a]).dot(x.row(of_group[b])) - 1));
+          logarithm -= std::log(sum) / 7;
+        }
+        EXPECT_GT(logarithm, 1e-3);
+        EXPECT_NEAR(m.found.number_2[(depth * 2 + centring) * 2 + beta], std::exp(logarithm),
+                    token_cluster_rounding);
+      }
+    }
+}
+
 TEST(TokenClusters, tell_clusters_within_samples_from_clusters_of_all_samples) {
   // All tokens of a sample are the same, and the samples apart: one cluster in each. Six samples of six tokens: each set of one token of
   // each sample has all six, whatever their order.
-  Measured m(two_groups(6, 6), true, constant_states(2));
+  Measured m(groups_of(6, {6}), true, constant_states(2));
   RowMatrix one_each(6, 6);
   for (int depth = 0; depth < 3; ++depth) {
     const auto tokens = m.tokens(depth, false);
@@ -371,14 +467,14 @@ TEST(TokenClusters, tell_clusters_within_samples_from_clusters_of_all_samples) {
   const auto same = Measured(ListedSamples(content), true).found;
   for (std::size_t k = 0; k < same.number_2.size(); ++k)
     EXPECT_NEAR(same.number_2_across[k], same.number_2[k], token_cluster_rounding);
-  EXPECT_TRUE(std::isnan(Measured(two_groups(5, 6), true, constant_states(2)).found.number_2_across[0]));
+  EXPECT_TRUE(std::isnan(Measured(groups_of(5, {6}), true, constant_states(2)).found.number_2_across[0]));
   EXPECT_TRUE(Measured(3, false).found.number_2_across.empty());
 }
 
 TEST(TokenClusters, have_plateaus_where_clusters_of_several_tokens_stay) {
   // Two points in each sample, at all depths, farther apart than 0.4 in random directions but for few samples.
   for (const int layers : {2, 4}) {
-    Measured m(two_groups(8, 3), false, constant_states(layers));
+    Measured m(groups_of(8, {3, 3}), false, constant_states(layers));
     double apart = 0;
     for (const auto& x : m.tokens(0, false)) apart += x.row(0).dot(x.row(5)) < std::cos(0.4) ? 1.0 / 8 : 0;
     ASSERT_GT(apart, 0);
@@ -386,7 +482,7 @@ TEST(TokenClusters, have_plateaus_where_clusters_of_several_tokens_stay) {
     EXPECT_NEAR(m.found.plateau_share[0], layers == 4 ? apart : 0, 1e-12);
   }
   // One cluster of all tokens is no plateau, nor are tokens each of which is alone.
-  EXPECT_EQ(Measured(two_groups(8, 6), false, constant_states(4)).found.plateau[0], 0);
+  EXPECT_EQ(Measured(groups_of(8, {6}), false, constant_states(4)).found.plateau[0], 0);
   auto single = Measured(random_samples(6, 6, 1, 3, 4, 1), false, constant_states(4));
   single.settings.deltas = {1e-6};
   EXPECT_EQ(measure_token_clusters(single.samples, single.probe, single.settings).plateau[0], 0);
