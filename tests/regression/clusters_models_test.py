@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Clusters among the tokens of trained models: soft numbers of the states that `evolve` stores by numpy; heads by numpy; the same on any number
-of ranks."""
+"""Clusters among the tokens of trained models: soft numbers of the states that `evolve` stores by numpy, of imported models those of PyTorch's
+hidden states; heads by numpy; the same on any number of ranks."""
 
 import os
 import sys
@@ -12,8 +12,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import numpy as np  # noqa: E402 (the folder is put on the path first)
 
 from comparison import CompareTest  # noqa: E402
-from program import SEVERAL_RANKS  # noqa: E402
+from program import SEVERAL_RANKS, ProgramTest, together  # noqa: E402
+from published_case import Case, save  # noqa: E402
+from published_models_test import TOLERANCE  # noqa: E402
 from python_package import call  # noqa: E402
+
+from fluxformer.tokens import patches, write_token_file  # noqa: E402
 
 BETAS = (1.0, 8.0)
 FEW = ("--clusters.betas=1,8", "--clusters.deltas=0.3,1")
@@ -141,6 +145,50 @@ class ClustersOfModels(CompareTest):
     def test_what_cannot_be_is_refused(self):
         for key, value in (("clusters.betas", "-1"), ("clusters.deltas", "3.2")):
             self.assert_refused(self.run_program("clusters_models", f"--{key}={value}", "--output.file=no.h5"), key)
+
+
+class ClustersOfImportedModels(ProgramTest):
+    """A published encoder, a causal decoder and a model of images, with PyTorch's hidden states."""
+
+    def imported(self, name, kind):
+        """The case, and the keys of the model and its samples."""
+        case = Case(name)
+        end = call("import", *save(self.folder, *case.published(kind)), "--output", self.path(f"{name}.h5"), "--overwrite")
+        self.assertEqual((end.returncode, end.stderr), (0, ""))
+        if "ids" in case:
+            samples = {"ids": case["ids"].astype(int), "lengths": case.lengths}
+            samples |= {"segments": case["segments"]} if "segments" in case else {}
+        else:
+            samples = {"features": patches(case["images"], tuple(case.config["patch_size"]), case.front)}
+        samples["labels"] = list(range(len(case.lengths)))
+        write_token_file(self.path(f"{name}_tokens.h5"), **samples, test=samples)
+        return case, (f"--models.transformer={name}.h5", "--data.set=tokens", f"--data.file={name}_tokens.h5", "--samples.count=0", "--samples.batch=2")
+
+    def test_numbers_are_those_of_pytorchs_hidden_states(self):
+        cases = {name: self.imported(name, kind) for name, kind in (("bert", "BertForSequenceClassification"), ("gpt2", "GPT2LMHeadModel"),
+                                                                    ("vit", "ViTForImageClassification"))}
+
+        def measure(name, ranks):
+            case, keys = cases[name]  # all samples
+            end = self.run_program("clusters_models", "--quiet", *keys, *FEW, f"--output.file={name}_{ranks}.h5", ranks=ranks)
+            self.assertEqual(end.code, 0, end)
+            found = self.open(f"{name}_{ranks}.h5")["analysis/clusters_models/transformer/number_2"][0]
+            self.assertEqual(len(found), len(case["hidden"]))
+            for depth, states in enumerate(case["hidden"]):  # the embedded tokens and those behind each layer, padding included
+                tokens = [u[:length] for u, length in zip(states, case.lengths)]
+                for centring in (0, 1):
+                    moved = [u - np.concatenate(tokens).mean(axis=0) * centring for u in tokens]
+                    lengths = [np.linalg.norm(u, axis=1, keepdims=True) for u in moved]
+                    # The states are PyTorch's up to TOLERANCE of the largest number, in each channel and in the mean; a product of two directions
+                    # moves by twice what a direction does, and log N_2 by at most beta times that.
+                    direction = 2 * np.sqrt(states.shape[-1]) * TOLERANCE * abs(states).max() / np.concatenate(lengths).min()
+                    for k, beta in enumerate(BETAS):
+                        products = [(u / length) @ (u / length).T for u, length in zip(moved, lengths)]
+                        wanted = np.mean([np.log(p.size / np.exp(beta * (p - 1)).sum()) for p in products])
+                        with self.subTest(name, depth=depth, centring=centring, beta=beta):
+                            self.assertAlmostEqual(np.log(found[depth, centring, k]), wanted, delta=2 * beta * direction)
+
+        together([lambda name=name, ranks=ranks: measure(name, ranks) for name, ranks in (("bert", 1), ("gpt2", 2), ("vit", 1))])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def prose(page):
     """A page without blocks that docs/numbers.py fills, code, addresses and names that have digits."""
     page = re.sub(r"<!-- (?:claims: [^>]*|reached|benchmarks) -->.*?<!-- end -->", "", page, flags=re.DOTALL)
     page = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", re.sub(r"^    .*$", "", page, flags=re.MULTILINE))
-    return re.sub(r"arXiv \[?\d{4}\.\d{5}|\[arXiv \d{4}\.\d{5}|20 Newsgroups|November 2026", "", page)
+    return re.sub(r"arXiv \[?\d{4}\.\d{5}|\[arXiv \d{4}\.\d{5}|20 Newsgroups|(?:November|December) 2026", "", page)
 
 
 class DocumentsTest(unittest.TestCase):
@@ -106,7 +106,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertIn(bound, read(os.path.join("tests", "mpi", name + ".cpp")), name)
 
     def test_pages_of_the_guide_have_the_same_parts(self):
-        for family in ("evolve", "train", "compare", "depth", "hessian", "identifiability", "paths"):
+        for family in ("evolve", "train", "compare", "clusters", "depth", "hessian", "identifiability", "paths"):
             page = read(os.path.join("docs", "guide", family + ".md"))
             headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
             self.assertEqual(headings[:4] + headings[-2:], ["What you get", "One command", "Keys", "How to read it", "Limits", "Cost"], family)
