@@ -387,9 +387,14 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
 /// collective call. Without a handler for it, std::terminate is called where it was thrown, before any
 /// destructor could wait for them. Rank 0 speaks first; if it fails, too, mpiexec ends the others meanwhile.
 [[noreturn]] void end_at_once() {
-  const auto rank = launched_rank();  // MPI may not have started
-  const bool first = rank.empty() || rank == "0";
-  if (!first) std::this_thread::sleep_for(std::chrono::seconds(10));
+  int started = 0, ended = 0, rank = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  if (started != 0 && ended == 0)
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  else if (const auto launched = launched_rank(); !launched.empty())
+    rank = std::atoi(launched.data());
+  if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(10));
   const char* why = "ended by std::terminate";
   try {
     if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
@@ -400,7 +405,7 @@ int run(int argc, char** argv, MPI_Comm comm, bool root) {
   } catch (...) {
     why = "unknown exception";
   }
-  std::fprintf(stderr, "fluxformer: rank %s: %s\n", first ? "0" : rank.data(), why);
+  std::fprintf(stderr, "fluxformer: rank %d: %s\n", rank, why);
   std::_Exit(static_cast<int>(ExitCode::failure));
 }
 

@@ -182,7 +182,9 @@ Minimum lead(MPI_Comm comm, const Orders& orders, const Function& f, std::vector
   std::exception_ptr failed;
   try {
     least = minimise(asked, std::move(start), request);
-  } catch (const Error&) {
+  } catch (const std::runtime_error&) {
+    failed = std::current_exception();
+  } catch (const std::logic_error&) {
     failed = std::current_exception();
   }
   if (failed && inside) std::rethrow_exception(failed);  // f has thrown on all ranks

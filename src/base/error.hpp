@@ -155,7 +155,7 @@ void check_mpi(int code, std::source_location where = std::source_location::curr
 /// Stores the exception of a callback until `check` rethrows it; returns the code for PETSc.
 PetscErrorCode keep_for_check(std::exception_ptr thrown) noexcept;
 
-/// Runs the body of a PETSc callback and keeps the Error that it throws for `check`. Another exception ends the
+/// Runs the body of a PETSc callback and keeps what it throws for `check`, but for std::bad_alloc. That ends the
 /// program where it is thrown (`out_of_memory`), as long as nothing above catches it: neither a handler nor a
 /// function that is noexcept, to which it would be unwound.
 template <class Body>
@@ -163,7 +163,9 @@ PetscErrorCode guarded(Body&& body) {
   try {
     body();
     return 0;
-  } catch (const Error&) {
+  } catch (const std::runtime_error&) {
+    return keep_for_check(std::current_exception());
+  } catch (const std::logic_error&) {
     return keep_for_check(std::current_exception());
   }
 }

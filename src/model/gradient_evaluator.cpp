@@ -125,7 +125,10 @@ Evaluation GradientEvaluator::backward(const Batch& batch, std::span<double> gra
     });
     pass_.pull_embedding(batch, u_bar_.data(), gradient, Task::KeepFor::nothing);
     pieces.finish();
-  } catch (const Error&) {
+  } catch (const std::runtime_error&) {
+    pieces.finish();
+    throw;
+  } catch (const std::logic_error&) {
     pieces.finish();
     throw;
   }
@@ -141,7 +144,10 @@ Evaluation GradientEvaluator::gradient(const Batch& batch, std::span<double> gra
   std::fill(gradient.begin(), gradient.end(), 0.0);
   try {
     forward(batch);
-  } catch (const Error&) {
+  } catch (const std::runtime_error&) {
+    report_all(ready);
+    throw;
+  } catch (const std::logic_error&) {
     report_all(ready);
     throw;
   }

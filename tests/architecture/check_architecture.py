@@ -120,7 +120,7 @@ def check_handlers(path, text):
         return
     code = without_comments(text)
     for match in HANDLER_OF_ALL.finditer(code):
-        yield line_of(code, match.start()), f"{match.group(0)} would catch std::bad_alloc, which ends the program where it is thrown: catch Error"
+        yield line_of(code, match.start()), f"{match.group(0)} would catch std::bad_alloc, which ends the program where it is thrown: catch Error, or std::runtime_error and std::logic_error"
 
 
 def check_hdf5_paths(path, text):

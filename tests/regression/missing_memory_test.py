@@ -13,7 +13,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "fuzz")]
 
-from program import NO_MEMORY, ProgramTest  # noqa: E402 (the folders are put on the path first)
+from program import DECK, NO_MEMORY, ProgramTest  # noqa: E402 (the folders are put on the path first)
 from small_studies import PAIRS, STUDIES, make_models, write_decks  # noqa: E402
 
 # Those whose places all ranks measure, and those of groups of ranks; the others measure each place on one rank.
@@ -50,9 +50,10 @@ class MissingMemory(ProgramTest):
         with open(self.path("count"), encoding="utf-8") as stream:
             return int(stream.read())
 
-    def assert_all_end(self, *arguments, ranks, rank, cases, least=1):
+    def assert_all_end(self, *arguments, ranks, rank, cases, least=1, part=(0.25, 1)):
+        """`part`: of a run's allocations, those from which the cases are drawn; from a quarter on most are after the run is set up."""
         dice, all_of_them = random.Random(rank), self.count(rank, least, *arguments, ranks=ranks)
-        for number in sorted(dice.sample(range(all_of_them // 4, all_of_them + 1), cases)):  # most of them after the run is set up
+        for number in sorted(dice.sample(range(int(part[0] * all_of_them) + 1, int(part[1] * all_of_them) + 1), cases)):
             with self.subTest(number=number, of=all_of_them, rank=rank, ranks=ranks):
                 end = self.run_without(number, rank, least, *arguments, ranks=ranks)
                 self.assertTrue(os.path.exists(self.path("failed")), end)
@@ -65,6 +66,20 @@ class MissingMemory(ProgramTest):
         for kind in TOGETHER:
             with self.subTest(kind):
                 self.assert_all_end(*STUDIES[kind], ranks=2, rank=0, cases=CASES)
+
+    def test_before_and_while_mpi_starts(self):
+        self.write("deck.ini", DECK)
+        for ranks, rank, cases in ((1, 0, 6), (2, 0, 6), (2, 1, 2)):
+            with self.subTest(ranks=ranks, rank=rank):
+                self.assert_all_end("evolve", "deck.ini", ranks=ranks, rank=rank, cases=cases, part=(0, 0.25))
+
+    def test_while_checkpoints_are_written_in_callbacks_of_petsc(self):
+        self.write("deck.ini", DECK)
+        steps = ("evolve", "deck.ini", "--evolve.time=20")
+        every = (*steps, "--checkpoint.every=1e-6")
+        without, all_of_them = (self.count(0, 1, *one, ranks=2) for one in (steps, every))
+        self.assertGreater(all_of_them, 1.5 * without)  # so that a third of all cases or more are within a checkpoint
+        self.assert_all_end(*every, ranks=2, rank=0, cases=2 * CASES)
 
     def test_on_any_rank_of_a_group_that_shares_its_examples(self):
         pairs = next(words for kind, words in STUDIES.items() if PAIRS in kind)

@@ -6,8 +6,10 @@
 //   FLUXFORMER_NO_MEMORY_FOLDER  gets a file `count` with the number of allocations at the end of the process, and a file `failed` when
 //                                one has failed
 //
-// Only allocations by the program itself and by the C++ library count, not those of MPI, PETSc or HDF5.
+// Only allocations by the program itself and by the C++ library count, not those of MPI, PETSc or HDF5, and from main on, not those of static
+// objects before it.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -20,6 +22,7 @@ extern void* __libc_malloc(size_t size);
 
 static const char* folder;
 static long at = -1, count;
+static int (*their_main)(int, char**, char**), started;
 static size_t least;
 static struct { ElfW(Addr) begin, end; } ours[2];  // the program, and the C++ library
 
@@ -61,8 +64,20 @@ __attribute__((destructor)) static void end(void) {
   if (at >= 0) write_file("count");
 }
 
+static int begin_main(int argc, char** argv, char** environment) {
+  started = 1;
+  return their_main(argc, argv, environment);
+}
+
+int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(void), void (*fini)(void),
+                      void (*rtld_fini)(void), void* stack_end) {
+  __typeof__(&__libc_start_main) next = dlsym(RTLD_NEXT, "__libc_start_main");
+  their_main = main;
+  return next(begin_main, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
 void* malloc(size_t size) {
-  if (at >= 0 && size >= least) {
+  if (started && at >= 0 && size >= least) {
     const ElfW(Addr) from = (ElfW(Addr))__builtin_return_address(0);
     for (int k = 0; k < 2; ++k)
       if (from >= ours[k].begin && from < ours[k].end &&

@@ -125,6 +125,13 @@ TEST(Guarded, an_exception_that_petsc_coped_with_is_not_blamed_on_a_later_error)
   EXPECT_THAT(thrown_by([] { check(PETSC_ERR_SYS); }, code), Not(HasSubstr("old")));
 }
 
+TEST(Guarded, keeps_errors_of_the_standard_library) {
+  EXPECT_NE(guarded([] { throw std::out_of_range("index"); }), 0);
+  EXPECT_THROW(check(PETSC_ERR_USER), std::out_of_range);
+  EXPECT_NE(guarded([] { throw std::runtime_error("library"); }), 0);
+  EXPECT_THROW(check(PETSC_ERR_USER), std::runtime_error);
+}
+
 // It is neither kept nor unwound to a function that is noexcept: a destructor on the way could wait for other ranks.
 TEST(Guarded, lets_missing_memory_pass) {
   EXPECT_THROW(guarded([] { throw std::bad_alloc(); }), std::bad_alloc);
