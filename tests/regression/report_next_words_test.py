@@ -157,6 +157,16 @@ class NextWords(FolderTest):
         self.assertNotIn("Next words", page)
         self.assertEqual(rows, [])
 
+    def test_models_from_files_stand_apart_by_their_own_attributes(self):
+        files = [self.write(f"t{seed}.h5", 6, seed, more="[mesh]\ncells = 2\nedges = " + f"0,0.{seed},1\n") for seed in SEEDS]
+        for name, width in (("a.h5", 64), ("b.h5", 64), ("c.h5", 128)):
+            files.append(self.write(name, 6, more=f"[model]\nfile = {name}\n"))
+            with h5py.File(files[-1], "r+") as file:
+                file.require_group("model").attrs["width"] = width
+        _, rows = self.report(*files)
+        self.assertEqual(sorted(row[0] for row in rows if "gram" not in row[0]),
+                         ["Transformer", "Transformer, from a model file (width = 128)", "Transformer, from a model file (width = 64)"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -24,7 +24,7 @@ PARTS: tuple[tuple[str, Value, Callable[[Value], str]], ...] = (
 )
 ABSENT = {key: usual for key, usual, _ in PARTS}
 ARCHITECTURE = ("mesh.", "equation.", "depth.", "attention.", "model.")
-APART = ("mesh.ranks_", "model.seed", "model.file")  # of these sections, what seeds of one architecture may differ in
+APART = ("mesh.ranks_", "mesh.edges", "model.seed", "model.file")  # of these sections, what seeds of one architecture may differ in
 # Colours, markers and lines of further architectures of a model.
 FURTHER = (("#5b21b6", "<", "-."), ("#4d7c0f", "h", "--"), ("#92400e", ">", ":"), ("#be185d", "*", "-"), ("#0e7490", "d", "-."))
 
@@ -52,6 +52,8 @@ def kind_of(run: Run) -> str:
 def label_of(run: Run) -> str:
     """The name of what this training made, with the parts in which it departs from a Transformer with LayerNorm and learned positions."""
     label = MODELS[kind_of(run)].label
+    if run.settings.get("model.file"):  # the settings do not tell its parts
+        return label + ", from a model file"
     parts = [words(value) for key, usual, words in PARTS if (value := run.settings.get(key, usual)) != usual]
     if "rotary positions" in parts and "no learned positions" in parts:  # the ones stand for the others
         parts.remove("no learned positions")
@@ -79,14 +81,21 @@ def kinds(trainings: list[Run]) -> list[Kind]:
     return found
 
 
+def _architecture(run: Run) -> dict[str, Value]:
+    """What tells the architecture of a run: its settings, or what is stored of a model that came from a file."""
+    if run.settings.get("model.file"):
+        return run.described("model")
+    return ABSENT | {key: value for key, value in run.settings.items() if key.startswith(ARCHITECTURE) and not key.startswith(APART)}
+
+
 def _split(label: str, runs: list[Run]) -> list[tuple[str, list[Run]]]:
-    """Runs of one name by the settings of their architecture in which they differ. A key that some files are too old to have tells nothing
+    """Runs of one name by the parts of their architecture in which they differ. A key that some files are too old to have tells nothing
     apart unless the others differ in it."""
-    keys = sorted({key for run in runs for key in run.settings if key.startswith(ARCHITECTURE) and not key.startswith(APART)})
-    said = {key: {str(run.settings.get(key, ABSENT.get(key))) for run in runs if key in run.settings or key in ABSENT} for key in keys}
-    differ = [key for key in keys if len(said[key]) > 1]
+    of_runs = [_architecture(run) for run in runs]
+    keys = sorted({key for one in of_runs for key in one})
+    differ = [key for key in keys if len({one[key] for one in of_runs if key in one}) > 1]
     parts: dict[str, list[Run]] = {}
-    for run in runs:
-        name = one_line(", ".join(f"{key} = {run.settings.get(key, ABSENT.get(key, 'not stored'))}" for key in differ))
+    for run, one in zip(runs, of_runs):
+        name = one_line(", ".join(f"{key} = {one.get(key, 'not stored')}" for key in differ))
         parts.setdefault(label + (f" ({name})" if name else ""), []).append(run)
     return list(parts.items())

@@ -96,7 +96,7 @@ def judgement(task: Task) -> str:
         text += ": it has learnt nothing that counting does not give; " if bigram > 0 else ", "
         text += f"{words[beside(runs, *task.best)]} the best that counting gives ({number(task.mean(*task.best))}, {task.called(*task.best)})"
         said.append(text + (f"; fewer than {FEWEST} seeds have no interval." if len(runs) < FEWEST else "."))
-    return " ".join(said) + " Above and below: so is the whole 95 % t interval over seeds of the ratio of perplexities."
+    return " ".join(said) + " Above and below mean that the whole 95 % t interval of the ratio of perplexities over seeds lies there."
 
 
 def _drawing(task: Task, place: int) -> Drawing:
