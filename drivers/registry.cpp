@@ -19,6 +19,7 @@ std::vector<ExperimentEntry>& registry() {
       paths_sample_experiment(),     paths_train_experiment(),
       paths_prune_experiment(),      pruning_experiment(),
       refinement_experiment(),       removal_experiment(),
+      interventions_experiment(),    influence_experiment(),
       generate_experiment(),         clusters_growth_experiment(),
       clusters_circle_experiment(),  clusters_sphere_experiment(),
       clusters_noise_experiment(),   clusters_context_experiment(),

@@ -37,6 +37,8 @@ ExperimentEntry paths_prune_experiment();
 ExperimentEntry pruning_experiment();
 ExperimentEntry refinement_experiment();
 ExperimentEntry removal_experiment();
+ExperimentEntry influence_experiment();
+ExperimentEntry interventions_experiment();
 ExperimentEntry generate_experiment();
 ExperimentEntry clusters_growth_experiment();
 ExperimentEntry clusters_circle_experiment();

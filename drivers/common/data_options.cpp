@@ -110,6 +110,12 @@ void declare_data_options(Options& options) {
                   {.minimum = 0, .when = When{"data.set", "omniglot"}, .role = Role::data});
   options.declare("data.classes", 20L, "topics: number of classes",
                   {.minimum = 2, .when = When{"data.set", "topics"}, .role = Role::data});
+  options.declare(
+      "data.wrong_labels", 0.0,
+      "share of the training samples that get a wrong label, drawn by run.seed; test samples keep "
+      "theirs. Of trained models whose training samples are analysed: if not given, that of the "
+      "training",
+      {.minimum = 0, .maximum = 0.99});
 }
 
 DataPlan data_plan(const Settings& settings) {
@@ -129,6 +135,8 @@ DataPlan data_plan(const Settings& settings) {
   spec.cut = settings.given("data.length") ? settings.count("data.length") : 0;
   spec.alphabets = settings.count("data.alphabets");
   spec.classes = settings.count("data.classes");
+  plan.wrong_labels_given = settings.given("data.wrong_labels");
+  spec.wrong_labels = settings.real("data.wrong_labels");
   if (settings.options()->find("model.file") != nullptr) plan.model = settings.word("model.file");
   plan.takes_vocabulary = spec.name == "tokens" || settings.counts("data.vocabulary");
   return plan;

@@ -26,9 +26,10 @@ struct KnownInput {
 
 /// The data set of a deck, and the model file that knows something of it.
 struct DataPlan {
-  data::DatasetSpec set;          ///< without split, words and sizes
-  std::string model;              ///< model.file; empty: none
-  bool takes_vocabulary = false;  ///< true if the words of a model file are those of the data
+  data::DatasetSpec set;            ///< without split, words and sizes
+  std::string model;                ///< model.file; empty: none
+  bool takes_vocabulary = false;    ///< true if the words of a model file are those of the data
+  bool wrong_labels_given = false;  ///< false: analyses of training samples take those of the training
 };
 /// The plan by the settings. Not collective.
 DataPlan data_plan(const Settings& settings);

@@ -388,15 +388,6 @@ std::vector<double> HessianOfModels::largest_of(Mat matrix, int count) {
   return found;
 }
 
-/// Settings in which the training of each model decides what is minimised where it is not given. The output
-/// must not hold the defaults: a run that is repeated from it would take them for what is wanted.
-Settings as_trained(Settings settings) {
-  for (const char* key :
-       {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients", "train.masked"})
-    settings.leave_to_file(key);
-  return settings;
-}
-
 }  // namespace
 
 ExperimentEntry hessian_spectrum_experiment() {
@@ -408,7 +399,7 @@ ExperimentEntry hessian_spectrum_experiment() {
                 "Appl. 23 (2002) 601; arXiv 2010.09649",
        .declare = declare_hessian_spectrum,
        .former = "hessian"},
-      as_trained);
+      minimised_as_trained);
 }
 
 }  // namespace fluxformer

@@ -85,6 +85,23 @@ void require_gram(const SampleSet& samples, const Parameters& parameters, std::s
                  with_so_many(samples) + " with hessian.exact, for the gradients of all outputs");
 }
 
+InputPlan plan_of_training(InputPlan plan, const ModelOrigin& origin) {
+  plan.split = "train";
+  if (!origin.trained()) return plan;
+  plan.seed = plan.data.set.seed = static_cast<std::uint64_t>(origin.number("run.seed"));
+  const KeyOfTraining<double> wrong_labels{"data.wrong_labels", plan.data.set.wrong_labels,
+                                           plan.data.wrong_labels_given};
+  plan.data.set.wrong_labels = wrong_labels.of_model(origin);
+  return plan;
+}
+
+Settings minimised_as_trained(Settings settings) {
+  for (const char* key : {"train.loss", "train.label_smoothing", "train.smoothness", "train.coefficients",
+                          "train.masked", "data.wrong_labels"})
+    settings.leave_to_file(key);
+  return settings;
+}
+
 AnalysedSamples::AnalysedSamples(const KeyOfTraining<double>& share, const CompareProblem& problem)
     : share_(share), problem_(problem) {
   require_targets(problem, share);
@@ -99,12 +116,13 @@ const ComparedInput& AnalysedSamples::input(std::size_t seed, const std::string&
   const auto& origin = models.at(seed, name).origin;
   const auto& shared = problem_.input_of(name);
   if (shared.plan().split != "train" || !origin.trained()) return shared;
-  const auto drawn_with = static_cast<std::uint64_t>(origin.number("run.seed"));
-  if (drawn_with == shared.plan().seed) return shared;
+  const auto plan = plan_of_training(shared.plan(), origin);
+  const auto same = [&plan](const ComparedInput& input) {
+    return input.plan().seed == plan.seed && input.plan().data.set.wrong_labels == plan.data.set.wrong_labels;
+  };
+  if (same(shared)) return shared;
   auto& own = inputs_[models.tokens(name)];
-  if (!own || own->plan().seed != drawn_with) {
-    auto plan = shared.plan();
-    plan.seed = plan.data.set.seed = drawn_with;
+  if (!own || !same(*own)) {
     own.reset();  // frees the old one first: both together need not fit
     own = std::make_unique<ComparedInput>(plan, problem_.comm(), shared.line().comm(), models.known_input());
   }

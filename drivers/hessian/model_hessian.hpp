@@ -41,8 +41,16 @@ void require_hessian(const SampleSet& samples, const Parameters& parameters, con
 /// fit into the memory; the message begins with samples.count. Collective.
 void require_gram(const SampleSet& samples, const Parameters& parameters, std::size_t blocks);
 
+/// The same samples of the training split as the training of a model drew them: with its run.seed and, unless the deck
+/// gives others, its wrong labels. A model of unknown origin leaves seed and labels to the deck.
+InputPlan plan_of_training(InputPlan plan, const ModelOrigin& origin);
+/// Leaves the keys of what is minimised to the training of each model where the deck does not give them: the stored
+/// settings must not hold defaults, which a run that is repeated from them would take for what is wanted.
+Settings minimised_as_trained(Settings settings);
+
 /// The samples whose mean loss is analysed: those of the comparison, or with data.split = train those that
-/// the training of the model drew. The built-in data sets depend on run.seed, too. For a model that guesses
+/// the training of the model drew, with their wrong labels (data.wrong_labels) unless the deck gives others. The
+/// built-in data sets depend on run.seed, too. For a model that guesses
 /// masked words they are masked as those of an evaluation.
 class AnalysedSamples {
  public:

@@ -119,6 +119,11 @@ std::string label_notes(const data::Dataset& train, const std::vector<std::size_
   }
   if (train.classes() > classes)
     text << "\nthe model has " << train.classes() << " outputs, the labels are " << classes - 1 << " at most";
+  if (const auto wrong = std::ranges::count_if(
+          training, [&train](std::size_t index) { return train.label(index) != train.right_label(index); });
+      wrong > 0)
+    text << '\n'
+         << wrong << " of " << training.size() << " training samples have a wrong label (data.wrong_labels)";
   const auto labelled = labelled_samples(test);
   if (const auto without = test.size() - labelled.size(); without == test.size())
     text << "\nthe test samples have no labels: no test accuracy is possible";

@@ -28,8 +28,8 @@ std::vector<std::size_t> labelled_samples(const data::Dataset& data);
 /// `outputs` are those of the model in model.file; 0: none. Not collective.
 void refuse_unfit_labels(LossKind loss, const data::Dataset& train, const data::Dataset& test, int outputs);
 
-/// Lines that say which classes have no samples among `training`, and how many samples of `test` have no
-/// label; empty if there is nothing to say. Not collective.
+/// Lines that say which classes have no samples among `training`, how many of these have a planted wrong label, and
+/// how many samples of `test` have no label; empty if there is nothing to say. Not collective.
 std::string label_notes(const data::Dataset& train, const std::vector<std::size_t>& training,
                         const data::Dataset& test);
 

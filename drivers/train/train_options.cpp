@@ -308,6 +308,10 @@ void refuse_what_training_ignores(const Settings& settings, const TrainPlan& pla
                    ": residuals of implicit methods cannot become smaller than the rounding of "
                    "run.precision = " +
                    settings.word("run.precision") + "; use an explicit method, or single");
+  if (plan.samples.data.set.wrong_labels > 0 && plan.objective.words != ObjectivePlan::Words::none)
+    throw BadInput("data.wrong_labels = " + value_text(plan.samples.data.set.wrong_labels) +
+                   ": train.objective = " + settings.word("train.objective") +
+                   " learns words, not labels; leave the key out");
   if (!plan.cells.empty() && !plan.equation.depth.equal())
     throw BadInput("train.cells: draws cells of equal length; leave mesh.edges out");
   if (plan.equation.epsilon > 0)

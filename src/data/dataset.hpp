@@ -40,6 +40,8 @@ class Dataset {
   virtual int classes() const = 0;
   /// The label of a sample, 0..classes() - 1; -1: it has none (token files only).
   virtual int label(std::size_t index) const = 0;
+  /// The label that the sample had before a wrong one was planted (WrongLabels): label() of all others.
+  virtual int right_label(std::size_t index) const { return label(index); }
   /// True if the training and the test split are the same samples (a token file without splits).
   virtual bool one_split() const { return false; }
 

@@ -30,6 +30,7 @@ struct DatasetSpec {
                            ///< whole (1 of 784)
   std::uint64_t seed = 1;  ///< seed of the built-in sets
   std::size_t at_most = every_sample;  ///< samples kept
+  double wrong_labels = 0;  ///< share of the training samples that get a wrong label, by `seed`; 0: none
 
   int length = 256;          ///< text: tokens of a sample; longer texts are cut, shorter ones padded
   bool whole = false;        ///< newsgroups: no text is cut, a sample has the tokens of the longest

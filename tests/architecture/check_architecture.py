@@ -267,7 +267,7 @@ def check_one_definition(texts):
 
 
 # Also words of the model, the data, the solvers or a study: as quoted words they do not refer to the experiment.
-COMMON_WORDS = {"evolve", "train", "attention", "scaling"}
+COMMON_WORDS = {"evolve", "train", "attention", "scaling", "influence"}
 # A source of drivers/<family>/ defines the entry of an experiment; the registry lists it.
 ENTRY = re.compile(r"^ExperimentEntry (\w+)_experiment\(\) \{", re.M)
 LISTED = re.compile(r"\b(\w+)_experiment\(\),")

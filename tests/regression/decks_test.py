@@ -40,8 +40,10 @@ CONVERGED = [f"train/{data}" for data in ("20news_masked", "digits", "mnist")]
 START = {"train/20news_tuned": "train/20news_masked"}
 # Experiments of decks that do not have the name of theirs, which may begin with that of the family.
 OTHERS = {"clusters/formation": "clusters_circle", "clusters/metastability": "clusters_circle", "hessian/digits": "hessian_spectrum",
-          "hessian/hessian": "hessian_spectrum", "hessian/adamw": "train", "hessian/sgd": "train", "paths/one_shot_train": "paths_train"}
-FAMILIES = {"hessian/growth_": "hessian_scaling", "identifiability/": "identifiability", "paths/pruning": "pruning", "paths/markov": "paths_theory",
+          "hessian/hessian": "hessian_spectrum", "hessian/adamw": "train", "hessian/sgd": "train", "interventions/influence_model": "influence",
+          "paths/one_shot_train": "paths_train"}
+FAMILIES = {"hessian/growth_": "hessian_scaling", "identifiability/": "identifiability", "interventions/": "interventions",
+            "paths/pruning": "pruning", "paths/markov": "paths_theory",
             "paths/one_shot": "paths_theory", "paths/surrogate": "paths_theory", "scaling/": "scaling", "compare/": "train"}
 # Of decks whose models or data sets are not here: keys and their values are refused before.
 NOT_HERE = re.compile(r"no file given|no such file|is not a folder|needs distill\.teacher")

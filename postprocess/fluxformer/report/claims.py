@@ -19,6 +19,7 @@ from fluxformer.report.sections import sections
 TESTS = ("value", "larger", "smaller", "happens")
 EACH = "each"  # value of `at`: every model that was measured
 OWN = "own:"   # prefix in `than`: another measure of the same model
+AT = "at:"     # prefix in `than`: the same measure of the same model at another place of an axis of `where`, as in "at:account=4"
 SAMPLES = ("", "mean", "rms")
 
 
@@ -76,9 +77,15 @@ NULLS = ("uniform", "permuted", "untrained", "null", "normal", "across")
 CONTROLS = (*NULLS, "gauss_newton")  # controls that any model may have
 
 
+def elsewhere(control: str) -> dict[str, float]:
+    """The place that an entry of `than` with AT names: {axis: coordinate}; ValueError if it names none."""
+    axis, _, place = control.removeprefix(AT).partition("=")
+    return {axis: float(place)}
+
+
 def name_of(control: str) -> str:
     """What an entry of `than` means, in words; another measure and a variant of the ablation by their own names."""
-    return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.removeprefix(OWN).replace("_", " "))
+    return NAMES.get(control) or (MODELS[control].label if control in MODELS else control.removeprefix(OWN).removeprefix(AT).replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -166,13 +173,15 @@ def _contradiction(claim: Claim) -> str:
     """The reason why a claim cannot be judged, as far as the file alone tells; empty if it can."""
     if claim.experiment not in (known := _experiments()):
         return f"there is no experiment '{claim.experiment}', but {', '.join(sorted(known))}"
-    named = [one for one in claim.than if not one.startswith(OWN)]
+    named = [one for one in claim.than if not one.startswith((OWN, AT))]
+    if wrong := [one for one in claim.than if one.startswith(AT) and not {*elsewhere(one)} <= {*claim.where}]:
+        return f"than = {', '.join(wrong)}: no place on an axis of 'where', as {AT}account=4 is"
     if not claim.at and (unknown := [one for one in named if one not in (*NAMES, "zero")]):
-        return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero, {OWN}MEASURE"
+        return f"than = {', '.join(unknown)}: without 'at' it is one of {', '.join(NAMES)}, zero, {OWN}MEASURE, {AT}AXIS=PLACE"
     if claim.at in MODELS and (unknown := [one for one in named if one not in (*MODELS, *CONTROLS, "zero")]):
-        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join((*MODELS, *CONTROLS))}, zero, {OWN}MEASURE"
+        return f"than = {', '.join(unknown)}: with 'at' a model it is one of {', '.join((*MODELS, *CONTROLS))}, zero, {OWN}MEASURE, {AT}AXIS=PLACE"
     if claim.at == EACH and (unknown := [one for one in named if one not in (*CONTROLS, "zero")]) and claim.test in ("larger", "smaller"):
-        return f"than = {', '.join(unknown)}: with 'at' each model it is one of {', '.join(CONTROLS)}, zero, {OWN}MEASURE"
+        return f"than = {', '.join(unknown)}: with 'at' each model it is one of {', '.join(CONTROLS)}, zero, {OWN}MEASURE, {AT}AXIS=PLACE"
     if not claim.at and makes_its_data(claim.experiment):
         return f"{claim.experiment} needs 'at'"
     if claim.test == "value" and (not math.isfinite(claim.expected) or claim.tolerance < 0 or claim.ratio):

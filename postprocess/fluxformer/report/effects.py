@@ -24,10 +24,19 @@ PRECISION = 12  # digits; what two numbers differ by beyond them is round-off
 
 @dataclass(frozen=True)
 class Place:
-    """A quantity of a model; `epoch`: place on the axis of the epochs of a course. Without a model: the number 0."""
+    """A quantity of a model. Without a model: the number 0.
+
+    Attributes
+    ----------
+    epoch : int or None
+        Place on the axis of the epochs of a course.
+    where : tuple of (str, float)
+        Places (axis, coordinate) other than those that the claim names.
+    """
     model: str
     quantity: str
     epoch: int | None = None
+    where: tuple[tuple[str, float], ...] = ()
 
 
 ZERO = Place("", "zero")
@@ -68,7 +77,11 @@ class Measured:
 
     def there(self, place: Place) -> bool:
         """True if a measure has the axes that the claim names."""
-        return self._comparison.at(place.model, place.quantity, self._claim.where, self._claim.along) is not None
+        return self._comparison.at(place.model, place.quantity, self._where(place), self._claim.along) is not None
+
+    def _where(self, place: Place) -> dict[str, float]:
+        """The places on axes that are left out: those of the claim, or the quantity's own."""
+        return {**self._claim.where, **dict(place.where)}
 
     def by_seed(self, place: Place) -> np.ndarray:
         """One reduced number per seed; NaN where it cannot be formed."""
@@ -98,7 +111,7 @@ class Measured:
         """The numbers of a quantity, shape (seeds, ...), with by_sample (seeds, samples, ...); the start
         stands before the levels."""
         claim, comparison = self._claim, self._comparison
-        values = comparison.at(place.model, place.quantity + suffix, claim.where, claim.along)
+        values = comparison.at(place.model, place.quantity + suffix, self._where(place), claim.along)
         if values is None:
             return None
         values = values if place.epoch is None else values[:, place.epoch]

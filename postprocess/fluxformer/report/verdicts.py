@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fluxformer.io import RunError
-from fluxformer.report.claims import EACH, NULLS, OWN, Claim, Rule
+from fluxformer.report.claims import AT, EACH, NULLS, OWN, Claim, Rule, elsewhere
 from fluxformer.report.data import COUPLINGS, MODELS, Comparison, Study, mean_and_spread
 from fluxformer.report.effects import ZERO, Measured, Place
 from fluxformer.judging import CountQuestion, Judged, Question, Verdict, judge, judge_claims, judge_estimators, judge_value
@@ -201,6 +201,8 @@ def _reference(name: str, claim: Claim, comparison: Comparison, model: str, plac
         return ZERO
     if name.startswith(OWN):
         other = Place(place.model, name.removeprefix(OWN))
+    elif name.startswith(AT):
+        other = replace(place, where=tuple(elsewhere(name).items()))
     elif name == "gauss_newton":
         other = Place(place.model, f"gauss_newton_{place.quantity.removeprefix('functional_')}")
     elif claim.at and (name in MODELS or claim.at not in (*MODELS, EACH)):

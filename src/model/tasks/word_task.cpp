@@ -15,6 +15,20 @@
 #include "operators/kernels/vector_math.hpp"
 
 namespace fluxformer {
+
+RowStack word_stack(const Parameters& parameters) {
+  const auto& spec = parameters.spec;
+  if (!spec.word_head.present) throw BadInput("the model has no word head to guess words with");
+  RowStack stack(parameters, spec.width);
+  if (spec.has_final_norm()) stack.add(norm_stage(spec, "final_norm/"));
+  stack.add(spec.word_head.transform, "word_head");
+  return stack;
+}
+
+const char* word_matrix_path(const ModelSpec& spec) {
+  return spec.word_head.own_matrix ? "word_head/W" : "embedding/words";
+}
+
 namespace {
 
 /// A row-major matrix, as the weights are stored.
@@ -31,21 +45,6 @@ auto in_arithmetic(const ConstRows& x) {
     return x;
   else
     return MatrixOf<Real>(x.cast<Real>());
-}
-
-/// The stack from rows of the last state to those in front of the word matrix. Throws BadInput without a word
-/// head.
-RowStack stack_of(const Parameters& parameters) {
-  const auto& spec = parameters.spec;
-  if (!spec.word_head.present) throw BadInput("the model has no word head to guess words with");
-  RowStack stack(parameters, spec.width);
-  if (spec.has_final_norm()) stack.add(norm_stage(spec, "final_norm/"));
-  stack.add(spec.word_head.transform, "word_head");
-  return stack;
-}
-
-const char* matrix_path(const ModelSpec& spec) {
-  return spec.word_head.own_matrix ? "word_head/W" : "embedding/words";
 }
 
 constexpr std::size_t group = 128;  // targets at a time: enough for fast products, few logits
@@ -131,11 +130,11 @@ WordTask::WordTask(const Parameters& parameters, const SlabContext& context, con
       context_(context),
       loss_(loss),
       single_(precision != Precision::float64),
-      stack_(stack_of(parameters)) {
+      stack_(word_stack(parameters)) {
   const auto& spec = parameters.spec;
   if (loss.kind != LossKind::cross_entropy)
     throw BadInput("train.loss: words are trained with cross_entropy");
-  matrix_ = parameters.layout.at(matrix_path(spec)).offset;
+  matrix_ = parameters.layout.at(word_matrix_path(spec)).offset;
   if (spec.word_head.bias) bias_ = parameters.layout.at("word_head/b").offset;
 }
 
@@ -371,8 +370,8 @@ std::unique_ptr<Task> make_word_task(const Parameters& parameters, const SlabCon
 }
 
 WordLogits::WordLogits(const Parameters& parameters, Precision precision)
-    : parameters_(parameters), stack_(stack_of(parameters)) {
-  const auto weights = parameters.view(matrix_path(parameters.spec));
+    : parameters_(parameters), stack_(word_stack(parameters)) {
+  const auto weights = parameters.view(word_matrix_path(parameters.spec));
   if (precision != Precision::float64) single_.assign(weights.begin(), weights.end());
 }
 
@@ -385,7 +384,7 @@ void WordLogits::operator()(int rows, const double* x, double* z) const {
   // z = g W^T + b
   Rows to(z, rows, words);
   if (single_.empty()) {
-    set_product(to, g, row_major(parameters_.view(matrix_path(spec)).data(), words, width).transpose());
+    set_product(to, g, row_major(parameters_.view(word_matrix_path(spec)).data(), words, width).transpose());
   } else {
     const MatrixOf<float> rounded = g.cast<float>();
     MatrixOf<float> product(rows, words);

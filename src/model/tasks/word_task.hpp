@@ -22,6 +22,12 @@ namespace fluxformer {
 std::unique_ptr<Task> make_word_task(const Parameters& parameters, const SlabContext& context,
                                      const Loss& loss, Precision precision);
 
+/// The stack from rows x of the last state to the rows g in front of the word matrix. `parameters` is borrowed. Throws
+/// BadInput without a word head.
+RowStack word_stack(const Parameters& parameters);
+/// The path of the word matrix W.
+const char* word_matrix_path(const ModelSpec& spec);
+
 /// Logits of rows of the last state, for a model with a word head. Not collective.
 class WordLogits {
  public:

@@ -1,0 +1,1 @@
+"""Interventions and influence: figures and report sections of their experiments."""
